@@ -1,0 +1,39 @@
+// Package memory is a [cache.Store] in memory with a budget in bytes, on ristretto.
+//
+// # Usage
+//
+//	store, err := memory.New(memory.Options{Max: 512 << 20})
+//	…
+//	defer store.Close(ctx)
+//
+// # How it works
+//
+// Ristretto chooses what is worth its bytes (TinyLFU admission, sampled LFU eviction), but it applies sets later, may drop them,
+// may refuse them, and orders nothing. So all changes first go into an overlay, where the very next Get sees them, and one
+// goroutine, the settler, carries them over: it is the only one that writes to ristretto, so changes of a key are applied in the
+// order in which they were made. An arrival leaves the overlay when ristretto has shown that it holds it. One that was refused
+// stays on probation, a window of a thirty-second of the budget in order of arrival; if it was read there it is offered
+// again, so that a popular newcomer gets in and one that nobody wants costs little.
+//
+// No expiry is kept in ristretto, whose expiry map grows without bound: a record's deadlines are its own.
+//
+// Tokens of the records that were forgotten last are remembered, so that a straggler with an older token does not come in after
+// a newer record was dropped.
+//
+// # Concurrency
+//
+// All methods are safe for concurrent use, Close included. Get takes one read lock of 64 and does not allocate; it waits for no I/O
+// and for no other goroutine's work beyond a map access. Put waits for the settler only when arrivals exceed an eighth of the
+// budget. The order of locks is settling, shard, ristretto's own; queue is a leaf.
+//
+// # Errors
+//
+// A record larger than the budget, and any after Close, is refused; a refused record takes the older one of its key with
+// it, since that has been overtaken.
+//
+// # Limits
+//
+// The budget counts what [cache.Record.Cost] counts plus the frequency sketch. Arrivals on their way are counted beside it: for
+// some microseconds a store may hold its budget plus what is being put. Bodies held by readers of a record that was dropped
+// meanwhile are not counted.
+package memory

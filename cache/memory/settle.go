@@ -1,0 +1,173 @@
+package memory
+
+import "sync"
+
+// batch is how many changes are carried over before the settler waits for ristretto: well below the 32 Ki that its buffer takes, so
+// that no set is dropped.
+const batch = 1024
+
+// settler carries arrivals over to ristretto. It is the only writer of ristretto.
+type settler struct {
+	wake chan struct{} // holds one wake-up
+	done chan struct{}
+
+	queueMu sync.Mutex // guards following
+	queue   []*arrival
+
+	passMu    sync.Mutex // guards following, and is held for a whole pass
+	probation []*arrival // in order of arrival
+	onTrial   int64      // bytes of those that are still current, at most
+}
+
+func (t *settler) start(s *Store) {
+	wake := make(chan struct{}, 1)
+	t.wake, t.done = wake, make(chan struct{})
+	go func() {
+		defer close(t.done)
+		for range wake {
+			t.pass(s)
+		}
+	}()
+}
+
+// stop ends the goroutine. Nothing is pushed any more: all shards are closed.
+func (t *settler) stop() {
+	t.queueMu.Lock()
+	close(t.wake)
+	t.wake = nil
+	t.queueMu.Unlock()
+	<-t.done
+	t.passMu.Lock() // a Put or Sync that helps
+	defer t.passMu.Unlock()
+	t.probation = nil
+}
+
+func (t *settler) push(list ...*arrival) {
+	t.queueMu.Lock()
+	defer t.queueMu.Unlock()
+	t.queue = append(t.queue, list...)
+	if t.wake == nil {
+		return
+	}
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (t *settler) take() []*arrival {
+	t.queueMu.Lock()
+	defer t.queueMu.Unlock()
+	n := min(len(t.queue), batch)
+	taken := t.queue[:n:n]
+	t.queue = t.queue[n:]
+	if len(t.queue) == 0 {
+		t.queue = nil
+	}
+	return taken
+}
+
+// pass settles all that was pushed before it.
+func (t *settler) pass(s *Store) {
+	t.passMu.Lock()
+	defer t.passMu.Unlock()
+	for !s.closing.Load() {
+		list := t.take()
+		if len(list) == 0 {
+			return
+		}
+		for _, a := range list {
+			s.apply(a)
+		}
+		s.tier.Wait()
+		for _, a := range list {
+			t.landed(s, a)
+		}
+		t.trim(s)
+	}
+}
+
+// apply hands a to ristretto unless it was overtaken.
+func (s *Store) apply(a *arrival) {
+	sh := s.shard(a.hash)
+	sh.mu.Lock()
+	current := sh.isCurrentLocked(a)
+	a.out, a.again = false, a.probation
+	sh.mu.Unlock()
+	switch {
+	case !current:
+	case a.rec == nil:
+		s.tier.Del(a.hash)
+	default:
+		s.set(a)
+	}
+}
+
+// set offers a record. One that replaces a smaller one is offered anew: ristretto makes no room when a record grows in place.
+func (s *Store) set(a *arrival) {
+	if old := s.tierPeek(a.hash); old != nil && old.Cost() < a.cost {
+		s.tier.Del(a.hash)
+	}
+	s.counts.records.Add(1)
+	for !s.tier.Set(a.hash, a.rec, a.cost) {
+		s.tier.Wait()
+	}
+}
+
+// landed takes a out of the overlay if ristretto holds it, else puts it on probation, once.
+func (t *settler) landed(s *Store, a *arrival) {
+	sh := s.shard(a.hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	switch {
+	case !sh.isCurrentLocked(a):
+	case a.rec == nil || !a.out:
+		s.leaveLocked(sh, a)
+	case a.again:
+		s.rejectLocked(sh, a)
+	default:
+		a.probation = true
+		a.read.Store(false)
+		t.probation = append(t.probation, a)
+		t.onTrial += a.cost
+	}
+}
+
+// trim ends the probation of the oldest until the rest fits the window: those that were read are offered again. The latest stays,
+// whatever its size, so that its next reader finds it.
+func (t *settler) trim(s *Store) {
+	var again []*arrival
+	for len(t.probation) > 1 && t.onTrial > s.sizes.window {
+		a := t.probation[0]
+		t.probation = t.probation[1:]
+		t.onTrial -= a.cost
+		if s.endProbation(a) {
+			again = append(again, a)
+		}
+	}
+	if len(again) > 0 {
+		t.push(again...)
+	}
+}
+
+// endProbation drops a, or tells that it is worth another offer.
+func (s *Store) endProbation(a *arrival) (again bool) {
+	sh := s.shard(a.hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	switch {
+	case !sh.isCurrentLocked(a):
+		return false
+	case a.read.Load():
+		return true
+	}
+	s.rejectLocked(sh, a)
+	return false
+}
+
+// rejectLocked forgets a record that ristretto did not want.
+func (s *Store) rejectLocked(sh *shard, a *arrival) {
+	s.leaveLocked(sh, a)
+	s.countDropped(a.rec, &s.counts.rejected)
+	sh.ghosts.add(a.hash, a.rec.Token)
+}

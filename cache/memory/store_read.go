@@ -1,0 +1,126 @@
+package memory
+
+import (
+	"github.com/swrproxy/swrproxy/cache"
+)
+
+// Get returns the record of this full key. It neither keeps key nor allocates.
+func (s *Store) Get(key string) (*cache.Record, bool) {
+	h := s.hash(key)
+	sh := s.shard(h)
+	sh.mu.RLock()
+	r := s.lookLocked(sh, h)
+	sh.mu.RUnlock()
+	if r == nil || r.Key != key {
+		return nil, false
+	}
+	return r, true
+}
+
+// lookLocked returns what h holds now, nil if nothing. It counts as a use of h: ristretto is asked even if the overlay knows
+// better, so that the frequency of newcomers grows too.
+func (s *Store) lookLocked(sh *shard, h uint64) *cache.Record {
+	if sh.closed {
+		return nil
+	}
+	r, _ := s.tier.Get(h)
+	if len(sh.arrived) == 0 {
+		return r
+	}
+	if a, ok := sh.arrived[h]; ok {
+		a.read.Store(true)
+		return a.rec
+	}
+	return r
+}
+
+// peekLocked is lookLocked for a writer: a key that has nothing is not counted as used, else a scan of new keys would age the
+// frequencies of all others.
+func (s *Store) peekLocked(sh *shard, h uint64) *cache.Record {
+	if a, ok := sh.arrived[h]; ok {
+		return a.rec
+	}
+	if sh.closed {
+		return nil
+	}
+	return s.tierPeek(h)
+}
+
+func (s *Store) tierPeek(h uint64) *cache.Record {
+	if _, ok := s.tier.GetTTL(h); !ok {
+		return nil
+	}
+	r, _ := s.tier.Get(h)
+	return r
+}
+
+// Walk calls f with each record until it returns false. It holds no lock meanwhile.
+func (s *Store) Walk(f func(*cache.Record) bool) {
+	overlay := s.arrivals()
+	for h, r := range overlay {
+		if r != nil && s.isCurrent(h, r) && !f(r) {
+			return
+		}
+	}
+	// Keys move from the overlay to ristretto and never back, so none slips through between the two lists; what ristretto held of
+	// a key that was in the overlay may have been out of date.
+	for _, r := range s.settled() {
+		h := s.hash(r.Key)
+		if _, ok := overlay[h]; !ok && s.isCurrent(h, r) && !f(r) {
+			return
+		}
+	}
+}
+
+// arrivals returns the overlay: nil stands for a deleted key.
+func (s *Store) arrivals() map[uint64]*cache.Record {
+	overlay := map[uint64]*cache.Record{}
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.mu.RLock()
+		for h, a := range sh.arrived {
+			overlay[h] = a.rec
+		}
+		sh.mu.RUnlock()
+	}
+	return overlay
+}
+
+func (s *Store) settled() []*cache.Record {
+	list := make([]*cache.Record, 0, max(s.counts.records.Load(), 0))
+	if s.closing.Load() {
+		return nil
+	}
+	s.tier.IterValues(func(r *cache.Record) bool {
+		list = append(list, r)
+		return false
+	})
+	return list
+}
+
+// isCurrent tells whether r has not been replaced or deleted by a change that is in the overlay.
+func (s *Store) isCurrent(h uint64, r *cache.Record) bool {
+	sh := s.shard(h)
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	a, ok := sh.arrived[h]
+	return !sh.closed && (!ok || a.rec == r)
+}
+
+// Stats returns the store's counters and gauges. Records and Bytes count a record that is on its way into ristretto twice for
+// some microseconds; after Sync they are exact.
+func (s *Store) Stats() cache.StoreStats {
+	c := &s.counts
+	st := cache.StoreStats{
+		Max:      s.sizes.max,
+		Evicted:  c.evicted.Load(),
+		Rejected: c.rejected.Load(),
+		Expired:  c.expired.Load(),
+		Purged:   c.purged.Load(),
+	}
+	if !s.closing.Load() {
+		st.Records = c.records.Load() + c.arrivingRecs.Load()
+		st.Bytes = s.sizes.main - s.tier.RemainingCost() + c.arriving.Load()
+	}
+	return st
+}

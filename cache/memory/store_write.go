@@ -1,0 +1,96 @@
+package memory
+
+import (
+	"github.com/swrproxy/swrproxy/cache"
+)
+
+// Put publishes r: the next Get of its key returns it or a newer one.
+func (s *Store) Put(r *cache.Record) cache.PutResult {
+	h := s.hash(r.Key)
+	a := &arrival{hash: h, rec: r, cost: r.Cost()}
+	result, queued := s.arrive(a)
+	if queued {
+		s.settle.push(a)
+		if s.counts.arriving.Load() > s.sizes.arrivals+s.sizes.window {
+			s.settle.pass(s)
+		}
+	}
+	return result
+}
+
+func (s *Store) arrive(a *arrival) (result cache.PutResult, queued bool) {
+	sh := s.shard(a.hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.closed {
+		return cache.PutRefused, false
+	}
+	have := s.peekLocked(sh, a.hash)
+	switch {
+	case have == a.rec:
+		return cache.PutStored, false
+	case have != nil && have.Key == a.rec.Key && have.Token > a.rec.Token, sh.ghosts.floor(a.hash) > a.rec.Token:
+		return cache.PutOlder, false
+	case a.cost > s.sizes.main:
+		return s.refuseLocked(sh, a, have)
+	}
+	s.replaceLocked(sh, a)
+	return cache.PutStored, true
+}
+
+// refuseLocked turns a down for its size. The record that it would have replaced has been overtaken, so that goes.
+func (s *Store) refuseLocked(sh *shard, a *arrival, have *cache.Record) (cache.PutResult, bool) {
+	s.counts.rejected.Add(1)
+	sh.ghosts.add(a.hash, a.rec.Token)
+	if have == nil || have.Key != a.rec.Key {
+		return cache.PutRefused, false
+	}
+	a.rec, a.cost = nil, 0
+	s.replaceLocked(sh, a)
+	return cache.PutRefused, true
+}
+
+// Delete forgets the record of this key if its token is not above token, and tells whether there was one.
+func (s *Store) Delete(key string, token uint64) bool {
+	h := s.hash(key)
+	a := &arrival{hash: h}
+	if !s.depart(key, token, a) {
+		return false
+	}
+	s.settle.push(a)
+	return true
+}
+
+func (s *Store) depart(key string, token uint64, a *arrival) bool {
+	sh := s.shard(a.hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	have := s.peekLocked(sh, a.hash)
+	if have == nil || have.Key != key || have.Token > token {
+		return false
+	}
+	s.counts.purged.Add(1)
+	sh.ghosts.add(a.hash, have.Token)
+	s.replaceLocked(sh, a)
+	return true
+}
+
+// replaceLocked makes a the latest change of its key.
+func (s *Store) replaceLocked(sh *shard, a *arrival) {
+	s.countLocked(sh.arrived[a.hash], -1)
+	sh.arrived[a.hash] = a
+	s.countLocked(a, 1)
+}
+
+// leaveLocked takes a out of the overlay.
+func (s *Store) leaveLocked(sh *shard, a *arrival) {
+	s.countLocked(a, -1)
+	delete(sh.arrived, a.hash)
+}
+
+func (s *Store) countLocked(a *arrival, sign int64) {
+	if a != nil && a.rec != nil {
+		s.counts.arriving.Add(sign * a.cost)
+		s.counts.arrivingRecs.Add(sign)
+	}
+}

@@ -1,0 +1,56 @@
+package policy
+
+import (
+	"net/http"
+	"strings"
+	"time"
+)
+
+// HTTPTime parses an HTTP-date in one of the three forms of RFC 9110 §5.6.7 and nothing else: the weekday must be a weekday, one-digit
+// hours, other zones and missing commas are not taken. A two-digit year of the RFC 850 form that would lie more than 50 years
+// ahead cannot be judged without a clock; years 69 to 99 are read as 19xx, others as 20xx.
+func HTTPTime(s string) (time.Time, bool) {
+	layout := time.ANSIC
+	switch comma := strings.IndexByte(s, ','); {
+	case comma == 3 && len(s) == len(http.TimeFormat):
+		layout = http.TimeFormat
+	case comma > 3:
+		layout = "Monday, 02-Jan-06 15:04:05 GMT"
+	case len(s) != len(time.ANSIC):
+		return time.Time{}, false
+	}
+	t, err := time.Parse(layout, s)
+	if err != nil || t.Format(layout) != s {
+		return time.Time{}, false
+	}
+	return t.UTC(), true
+}
+
+// dateOf parses a singleton date field; several lines, or none, are no date.
+func dateOf(h http.Header, canonical string) (time.Time, bool) {
+	lines := h[canonical]
+	if len(lines) != 1 {
+		return time.Time{}, false
+	}
+	return HTTPTime(lines[0])
+}
+
+// EnsureDate sets Date to the time of reception when a response has none, or none that can be read, as a cache must before it stores
+// or forwards one (RFC 9110 §6.6.1). It changes h.
+func EnsureDate(h http.Header, receivedAt time.Time) {
+	if _, ok := dateOf(h, "Date"); !ok {
+		h["Date"] = []string{receivedAt.UTC().Format(http.TimeFormat)}
+	}
+}
+
+// RetryAfter reads Retry-After as a span from now: delta-seconds or a date, never negative (RFC 9110 §10.2.3).
+func RetryAfter(h http.Header, now time.Time) (time.Duration, bool) {
+	v := trimOWS(get(h, "Retry-After"))
+	if d, ok := parseDelta(v); ok {
+		return d, true
+	}
+	if at, ok := HTTPTime(v); ok {
+		return min(max(at.Sub(now), 0), Forever), true
+	}
+	return 0, false
+}

@@ -1,0 +1,129 @@
+package origin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/swrproxy/swrproxy/internal/hopbyhop"
+)
+
+// RoundTrip sends an inbound request to the origin and returns the origin's response, whatever its status. See the
+// package's documentation for what is changed on the way. It blocks until the response head arrived, an error is final,
+// or the request's context ends. The caller closes the response's body, from which the exchange, its connection and its
+// count in Status last. Every error is an *[Error].
+//
+// req and its header are not modified; its body is closed, possibly after RoundTrip returned.
+func (p *Pool) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !p.gate.enter() {
+		closeRequest(req)
+		return nil, &Error{Class: ClassClosed, Err: ErrClosed}
+	}
+	resp, err := p.exchange(req)
+	if err != nil {
+		closeRequest(req)
+		p.gate.leave()
+		return nil, err
+	}
+	return resp, nil
+}
+
+func closeRequest(req *http.Request) {
+	if req.Body != nil {
+		req.Body.Close()
+	}
+}
+
+// exchange tries one URL after another, each at most once, for as long as the request may be repeated.
+func (p *Pool) exchange(req *http.Request) (*http.Response, *Error) {
+	if p.loops(req.Header) {
+		return nil, &Error{Class: ClassLoop, Err: errLoop}
+	}
+	out := p.outbound(req)
+	walk := walk{start: p.next.Add(1)}
+	for {
+		t, probe := p.pick(&walk)
+		resp, err := p.attempt(t, out, probe)
+		if err == nil {
+			return resp, nil
+		}
+		if len(walk.tried) == len(p.targets) || !out.repeatable(err.Class) {
+			out.cancel(err)
+			return nil, err
+		}
+	}
+}
+
+// attempt makes one try at one URL and keeps its books.
+func (p *Pool) attempt(t *target, out *outbound, probe bool) (*http.Response, *Error) {
+	p.refreshAddrs(t)
+	t.exchanges.Add(1)
+	t.inFlight.Add(1)
+	resp, failure := p.send(t, out)
+	if failure != nil {
+		t.inFlight.Add(-1)
+		p.blame(t, failure, probe)
+		return nil, failure
+	}
+	t.health.answered()
+	p.wrapBody(t, out, resp)
+	return resp, nil
+}
+
+// send makes the try itself.
+func (p *Pool) send(t *target, out *outbound) (*http.Response, *Error) {
+	tr := t.main.Load()
+	if out.upgrade != "" && t.http2 {
+		tr = t.upgrade
+	}
+	resp, err := tr.RoundTrip(out.request(t))
+	if err != nil {
+		return nil, out.headError(t, err)
+	}
+	resp.Request = out.in
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return checkSwitch(t, out, resp)
+	}
+	hopbyhop.Strip(resp.Header)
+	return resp, nil
+}
+
+// checkSwitch refuses a switch to a protocol that was not asked for (RFC 9110 §7.8).
+func checkSwitch(t *target, out *outbound, resp *http.Response) (*http.Response, *Error) {
+	if out.upgrade != "" && hopbyhop.UpgradeType(resp.Header) == out.upgrade {
+		return resp, nil
+	}
+	resp.Body.Close()
+	return nil, &Error{Class: ClassProtocol, URL: t.name, Err: errSwitched}
+}
+
+// blame counts a failure and holds it against the URL if the URL is at fault.
+func (p *Pool) blame(t *target, failure *Error, probe bool) {
+	t.failures[failure.Class].Add(1)
+	if failure.Class.OriginFault() {
+		t.lastError.Store(&Failure{Class: failure.Class, Err: failure, after: p.now()})
+		t.health.failed(p.now())
+	} else if probe {
+		t.health.unproven(p.now())
+	}
+}
+
+// headError gives an error that came instead of a response head its class.
+func (o *outbound) headError(t *target, err error) *Error {
+	if ended := callerEnded(o.in.Context(), t.name); ended != nil {
+		return ended
+	}
+	switch cause := context.Cause(o.ctx); {
+	case errors.Is(cause, errIdleSend):
+		return &Error{Class: ClassSendTimeout, URL: t.name, Err: cause}
+	case errors.Is(cause, errBusy):
+		return &Error{Class: ClassBusy, URL: t.name, Err: cause}
+	}
+	if failed := o.body.failure(); failed != nil {
+		return &Error{Class: ClassRequest, URL: t.name, Err: failed}
+	}
+	if dialed, ok := errors.AsType[*Error](err); ok {
+		return dialed
+	}
+	return &Error{Class: classifyHead(err), URL: t.name, Err: err}
+}

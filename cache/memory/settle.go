@@ -169,5 +169,5 @@ func (s *Store) endProbation(a *arrival) (again bool) {
 func (s *Store) rejectLocked(sh *shard, a *arrival) {
 	s.leaveLocked(sh, a)
 	s.countDropped(a.rec, &s.counts.rejected)
-	sh.ghosts.add(a.hash, a.rec.Token)
+	sh.ghosts.Add(a.hash, a.rec.Token)
 }

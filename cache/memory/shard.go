@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/swrproxy/swrproxy/cache"
+	"github.com/swrproxy/swrproxy/cache/internal/forgotten"
 )
 
 const (
@@ -19,7 +20,7 @@ const (
 type shard struct {
 	mu      sync.RWMutex // guards following
 	arrived map[uint64]*arrival
-	ghosts  ghosts
+	ghosts  forgotten.Tokens
 	closed  bool
 }
 
@@ -39,7 +40,7 @@ type arrival struct {
 
 func (sh *shard) init() {
 	sh.arrived = make(map[uint64]*arrival)
-	sh.ghosts.tokens = make(map[uint64]uint64)
+	sh.ghosts = forgotten.New(ghostsPerShard)
 }
 
 func (sh *shard) close() {
@@ -56,7 +57,7 @@ func (sh *shard) bury(h uint64, r *cache.Record) (forgotten bool) {
 	if a := sh.arrived[h]; a != nil && a.rec == r {
 		return false
 	}
-	sh.ghosts.add(h, r.Token)
+	sh.ghosts.Add(h, r.Token)
 	return true
 }
 
@@ -71,26 +72,3 @@ func (sh *shard) dropped(h uint64, r *cache.Record) {
 
 // isCurrentLocked tells whether a is still its key's latest change.
 func (sh *shard) isCurrentLocked(a *arrival) bool { return sh.arrived[a.hash] == a }
-
-// ghosts remembers the newest tokens of the keys forgotten last, in a ring. Not safe for concurrent use.
-type ghosts struct {
-	tokens map[uint64]uint64
-	ring   [ghostsPerShard]uint64
-	next   int
-}
-
-func (g *ghosts) add(h, token uint64) {
-	if have, ok := g.tokens[h]; ok {
-		g.tokens[h] = max(have, token)
-		return
-	}
-	if len(g.tokens) == ghostsPerShard {
-		delete(g.tokens, g.ring[g.next])
-	}
-	g.ring[g.next] = h
-	g.next = (g.next + 1) % ghostsPerShard
-	g.tokens[h] = token
-}
-
-// floor is the lowest token that may come in under h; 0 if any may.
-func (g *ghosts) floor(h uint64) uint64 { return g.tokens[h] }

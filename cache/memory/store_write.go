@@ -29,7 +29,7 @@ func (s *Store) arrive(a *arrival) (result cache.PutResult, queued bool) {
 	switch {
 	case have == a.rec:
 		return cache.PutStored, false
-	case have != nil && have.Key == a.rec.Key && have.Token > a.rec.Token, sh.ghosts.floor(a.hash) > a.rec.Token:
+	case have != nil && have.Key == a.rec.Key && have.Token > a.rec.Token, sh.ghosts.Floor(a.hash) > a.rec.Token:
 		return cache.PutOlder, false
 	case a.cost > s.sizes.main:
 		return s.refuseLocked(sh, a, have)
@@ -41,7 +41,7 @@ func (s *Store) arrive(a *arrival) (result cache.PutResult, queued bool) {
 // refuseLocked turns a down for its size. The record that it would have replaced has been overtaken, so that goes.
 func (s *Store) refuseLocked(sh *shard, a *arrival, have *cache.Record) (cache.PutResult, bool) {
 	s.counts.rejected.Add(1)
-	sh.ghosts.add(a.hash, a.rec.Token)
+	sh.ghosts.Add(a.hash, a.rec.Token)
 	if have == nil || have.Key != a.rec.Key {
 		return cache.PutRefused, false
 	}
@@ -70,7 +70,7 @@ func (s *Store) depart(key string, token uint64, a *arrival) bool {
 		return false
 	}
 	s.counts.purged.Add(1)
-	sh.ghosts.add(a.hash, have.Token)
+	sh.ghosts.Add(a.hash, have.Token)
 	s.replaceLocked(sh, a)
 	return true
 }

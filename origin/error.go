@@ -143,5 +143,5 @@ func unsendable(err error) bool {
 		return false
 	}
 	text := err.Error()
-	return strings.HasPrefix(text, "net/http: invalid ") || strings.HasPrefix(text, "http: ContentLength=")
+	return strings.HasPrefix(text, "net/http: invalid ") || strings.Contains(text, "http: ContentLength=")
 }

@@ -1,0 +1,94 @@
+package server
+
+import (
+	"time"
+)
+
+// SetDeadline sets both deadlines.
+func (c *conn) SetDeadline(t time.Time) error {
+	if err := c.SetReadDeadline(t); err != nil {
+		return err
+	}
+	return c.SetWriteDeadline(t)
+}
+
+// SetReadDeadline is how net/http bounds waits and how it ends its background read.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.readDeadline = t
+	select {
+	case <-c.wake:
+	default:
+	}
+	if past(t) {
+		c.wake <- struct{}{} // cannot block: it was just emptied, and only filled under mu
+	}
+	return c.inner.SetReadDeadline(t)
+}
+
+func past(t time.Time) bool { return !t.IsZero() && !t.After(time.Now()) }
+
+// armHeader starts the header timeout at a head's first bytes, once for each head.
+func (c *conn) armHeader() {
+	if !c.timing {
+		c.timing = true
+		c.armRead(c.server.o.ReadHeaderTimeout)
+	}
+}
+
+// armBody gives the next body read its own limit.
+func (c *conn) armBody() {
+	if d := c.server.o.ReadBodyIdle; d > 0 {
+		c.armRead(d)
+	}
+}
+
+// armRead bounds the next read from the connection by d, or by the deadline that was set if that has passed: it is then the
+// signal to stop reading, which must not be lost.
+func (c *conn) armRead(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !past(c.readDeadline) {
+		_ = c.inner.SetReadDeadline(time.Now().Add(d)) // a closed connection says so at the read
+	}
+}
+
+// SetWriteDeadline sets a limit for writes beside that of Options.WriteIdle; zero removes it.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t.IsZero() && c.writeUser.IsZero() {
+		return nil // after every response; the idle limit is renewed before every write anyway
+	}
+	c.writeUser, c.writeArmed = t, time.Time{}
+	return c.inner.SetWriteDeadline(t)
+}
+
+// armWrite gives the next write its limit. Moving a deadline costs more than a small write's own bookkeeping, so one with
+// three quarters left is kept unless renew is set.
+func (c *conn) armWrite(renew bool) {
+	idle := c.server.o.WriteIdle
+	if idle == 0 {
+		return
+	}
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !renew && c.writeArmed.Sub(now) >= idle-idle/4 {
+		return
+	}
+	deadline := now.Add(idle)
+	if !c.writeUser.IsZero() && c.writeUser.Before(deadline) {
+		deadline = c.writeUser
+	}
+	c.writeArmed = deadline
+	_ = c.inner.SetWriteDeadline(deadline) // a closed connection says so at the write
+}
+
+// writeOver tells whether a timed-out write has met a deadline that somebody set, and not only the idle limit.
+func (c *conn) writeOver() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return past(c.writeUser)
+}

@@ -1,0 +1,144 @@
+package server
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+)
+
+// tlsPiece is how much is written to a TLS connection under one deadline: a TLS connection cannot go on after a write
+// that timed out, so progress can only be seen between writes. It is the size of a record.
+const tlsPiece = 16 << 10
+
+// Write writes all of b. It fails only if the client takes no byte for Options.WriteIdle.
+func (c *conn) Write(b []byte) (n int, err error) {
+	for renew := false; ; renew = true {
+		piece := b[n:]
+		if c.tcp == nil && len(piece) > tlsPiece {
+			piece = piece[:tlsPiece]
+		}
+		c.armWrite(renew && c.tcp != nil)
+		m, err := c.inner.Write(piece)
+		n += m
+		if err != nil && !c.goOn(int64(m), err) {
+			return n, err
+		}
+		if n == len(b) {
+			return n, nil
+		}
+	}
+}
+
+// goOn tells whether a write that ended early may continue: it timed out, but something went out.
+func (c *conn) goOn(wrote int64, err error) bool {
+	return c.tcp != nil && wrote > 0 && errors.Is(err, os.ErrDeadlineExceeded) && !c.writeOver()
+}
+
+// ReadFrom lets net/http use sendfile for files, and splice for what was hijacked.
+func (c *conn) ReadFrom(src io.Reader) (int64, error) {
+	switch {
+	case c.tcp == nil:
+	case c.phase == phaseTunnel:
+		return c.tcp.ReadFrom(src)
+	default:
+		if f := fileOf(src); f != nil {
+			return c.sendFile(f, src)
+		}
+	}
+	return io.Copy(writerOnly{c}, src)
+}
+
+// writerOnly hides ReadFrom from io.Copy.
+type writerOnly struct{ io.Writer }
+
+// file is what sendfile needs of an *os.File, which io.Copy may have wrapped to hide its WriteTo.
+type file interface {
+	io.Seeker
+	syscall.Conn
+	Stat() (os.FileInfo, error)
+}
+
+// fileOf returns the file behind src, nil if there is none.
+func fileOf(src io.Reader) file {
+	if l, ok := src.(*io.LimitedReader); ok {
+		src = l.R
+	}
+	f, _ := src.(file)
+	return f
+}
+
+func limitOf(src io.Reader) (l *io.LimitedReader, n int64) {
+	if l, _ = src.(*io.LimitedReader); l != nil {
+		n = l.N
+	}
+	return l, n
+}
+
+// sendFile sends src, which reads from f, for as long as the client takes bytes.
+func (c *conn) sendFile(f file, src io.Reader) (n int64, err error) {
+	start, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return io.Copy(writerOnly{c}, src)
+	}
+	limited, total := limitOf(src)
+	for renew := false; ; renew = true {
+		c.armWrite(renew)
+		m, err := c.tcp.ReadFrom(src)
+		n += m
+		if err == nil || !c.goOn(m, err) {
+			return n, err
+		}
+		// Without sendfile, ReadFrom has read more than it wrote.
+		if _, err := f.Seek(start+n, io.SeekStart); err != nil {
+			return n, err
+		}
+		if limited != nil {
+			limited.N = total - n
+		}
+	}
+}
+
+// CloseWrite tells the client that nothing more comes.
+func (c *conn) CloseWrite() error {
+	switch inner := c.inner.(type) {
+	case *net.TCPConn:
+		return inner.CloseWrite()
+	case *tls.Conn:
+		return inner.CloseWrite()
+	}
+	return nil
+}
+
+// Close closes the connection.
+func (c *conn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	err := c.inner.Close()
+	c.link.forget()
+	return err
+}
+
+const (
+	// lingerTime and lingerBytes bound how long a refused client is listened to: closing at once would reset the connection
+	// and might take the answer with it (RFC 9112 §9.6).
+	lingerTime  = 500 * time.Millisecond
+	lingerBytes = 256 << 10
+)
+
+// refuse answers a bad request and ends the connection. The error is what net/http takes for a client that went away.
+func (c *conn) refuse(r refusal) error {
+	c.phase = phaseBroken
+	c.server.refused(r, c.RemoteAddr())
+	if _, err := c.Write(r.response(time.Now())); err != nil {
+		return io.EOF
+	}
+	if c.CloseWrite() != nil {
+		return io.EOF
+	}
+	c.armRead(lingerTime)
+	_, _ = io.CopyN(io.Discard, c.inner, lingerBytes) // however it ends, it ends
+	return io.EOF
+}

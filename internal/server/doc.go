@@ -1,0 +1,35 @@
+// Package server accepts connections and serves HTTP/1.1 and HTTP/2 from one handler, with net/http underneath.
+//
+// # Usage
+//
+//	srv, err := server.New(server.Options{Listen: []string{"127.0.0.1:8080"}}, handler)
+//	err = srv.Start()        // binds every address or none
+//	err = srv.Drain(ctx)     // stops accepting, finishes requests, cuts at the limit
+//
+// What net/http leaves open, this package closes. Each HTTP/1 connection is a wrapper that knows where every message
+// begins and ends: it checks heads and chunked framing strictly, hands net/http exactly one message at a time, and
+// answers 400, 408, 431 or 501 itself where a request is ambiguous, late, too large, or coded in an unknown way.
+// It bounds silence and not size: a body that keeps moving, in either direction, is never cut.
+//
+// # Concurrency
+//
+// A Server is safe for concurrent use. Each listener has one accepting goroutine, each connection one of net/http's;
+// TLS handshakes run on their own goroutine so that a slow one delays nobody. All of them end with Drain or Close.
+//
+// # Errors
+//
+// New reports settings that cannot work, Start what could not be bound or loaded, Drain what had to be cut
+// ([ErrCut]). Err delivers a listener's permanent failure. What clients do wrong is counted ([Stats]), answered, and never
+// returned.
+//
+// # RFC coverage
+//
+// RFC 9112 §2.2 (line endings, empty lines before a request), §3.2 (Host), §5.1 and §5.2 (no space before the colon, no line
+// folding), §6.1 and §6.3 (Transfer-Encoding and Content-Length never together), §7.1 (chunked, with its trailer section), §9.6 and §9.8
+// (closing). RFC 9113 is net/http's.
+//
+// # Limits
+//
+// A head may have Options.MaxHeaderBytes, of which a connection holds at most that much; a chunk's line may have 4 KiB, a trailer
+// section what net/http's reader takes (4 KiB). HTTP/2 streams are guarded per 16 KiB, HTTP/1 connections per byte.
+package server

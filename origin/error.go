@@ -113,7 +113,7 @@ func classifyBody(err error) Class {
 
 // isReset reports whether the connection, or the HTTP/2 stream, ended without a proper close.
 func isReset(err error) bool {
-	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed) {
+	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
 		return true
 	}
 	if _, ok := errors.AsType[http2.StreamError](err); ok {

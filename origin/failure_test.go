@@ -321,7 +321,9 @@ func TestBusy(t *testing.T) {
 func TestResetOnReusedConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		once := answers(ok200, func(c net.Conn) {
-			io.ReadFull(c, make([]byte, 1)) // the next request begins
+			if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil { // the next request
+				io.Copy(io.Discard, r.Body)
+			}
 		})
 		var dials atomic.Int64
 		p := newPool(t, Config{Dial: only(counting(&dials, once)).dial}, onlyURL)

@@ -25,7 +25,7 @@ func readCacheControl(lines []string) (c responseControl) {
 	members(lines, func(m string) bool {
 		name, value, has, ok := cutDirective(m)
 		if !ok {
-			c.malformed(name)
+			c.malformed(m)
 			return true
 		}
 		c.directive(name, value, has)
@@ -34,18 +34,20 @@ func readCacheControl(lines []string) (c responseControl) {
 	return c
 }
 
-// malformed takes a member that is no directive. A freshness directive that cannot be read means "stale"; an unqualified
-// reading of no-cache, private and no-store is the careful one (RFC 9111 §4.2.1).
-func (c *responseControl) malformed(name string) {
+// malformed takes a member that is no directive: semicolons or spaces for commas, a quoted string without end. Freshness in it means
+// "stale", and what it says against storing counts (RFC 9111 §4.2.1).
+func (c *responseControl) malformed(m string) {
 	c.invalid = true
-	name = strings.ToLower(trimOWS(name))
-	switch name {
-	case "max-age":
-		narrow(&c.maxAge, 0)
-	case "s-maxage":
-		narrow(&c.sMaxAge, 0)
-	case "no-store", "no-cache", "private", "stale-while-revalidate", "stale-if-error":
-		c.directive(name, "", false)
+	words := strings.FieldsFunc(m, func(r rune) bool { return r > 0x7f || !tokenChar[byte(r)] })
+	for _, word := range words {
+		switch strings.ToLower(word) {
+		case "max-age":
+			narrow(&c.maxAge, 0)
+		case "s-maxage":
+			narrow(&c.sMaxAge, 0)
+		case "no-store", "no-cache", "private", "must-revalidate", "proxy-revalidate", "stale-while-revalidate", "stale-if-error":
+			c.directive(word, "", false)
+		}
 	}
 }
 

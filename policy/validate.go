@@ -152,7 +152,10 @@ func parseETag(s string) (etag, bool) {
 // strongETag returns a header's ETag if it is a strong one.
 func strongETag(h http.Header) (string, bool) {
 	e, ok := parseETag(get(h, "Etag"))
-	return e.tag, ok && !e.weak
+	if !ok || e.weak {
+		return "", false
+	}
+	return e.tag, true
 }
 
 // matchETags reports whether one of the entity tags in a list field equals the stored one, or the field is "*" (RFC 9110 §13.1.1,

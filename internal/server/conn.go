@@ -282,10 +282,11 @@ func (c *conn) makeRoom(limit int) {
 // stateChanged follows net/http's own view of the connection. It is called on the goroutine that serves it, when no read
 // is under way.
 func (c *conn) stateChanged(s http.ConnState) {
-	switch s {
-	case http.StateIdle:
+	switch {
+	case c.phase == phaseTunnel: // HTTP/2 reports its own states
+	case s == http.StateIdle:
 		c.phase = c.afterMessage()
-	case http.StateHijacked:
+	case s == http.StateHijacked:
 		c.phase = phaseTunnel
 	}
 }

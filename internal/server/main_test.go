@@ -22,7 +22,7 @@ const patience = 10 * time.Second
 // start runs a server on a free loopback port until the test ends.
 func start(t testing.TB, o Options, h http.Handler) *Server {
 	t.Helper()
-	if o.Listen == nil && o.ListenPlain == nil {
+	if o.Listen == nil {
 		o.Listen = []string{"127.0.0.1:0"}
 	}
 	s, err := New(o, h)

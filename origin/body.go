@@ -11,9 +11,9 @@ import (
 )
 
 // wrapBody makes resp's body keep the exchange's books: its errors get a class, its silences a limit, its end is counted.
-func (p *Pool) wrapBody(t *target, out *outbound, resp *http.Response) {
+func (p *Pool) wrapBody(t *target, tr *http.Transport, out *outbound, resp *http.Response) {
 	b := &body{src: resp.Body, idle: idleLimit(p.cfg.Timeouts.IdleBody, resp.Header)}
-	b.pool, b.target, b.out = p, t, out
+	b.pool, b.target, b.transport, b.out = p, t, tr, out
 	b.gatewayError = p.cfg.Health.GatewayErrors && isGatewayError(resp.StatusCode)
 	switch duplex, ok := resp.Body.(io.ReadWriteCloser); {
 	case ok && resp.StatusCode == http.StatusSwitchingProtocols:
@@ -41,6 +41,7 @@ func idleLimit(limit time.Duration, h http.Header) time.Duration {
 type ending struct {
 	pool         *Pool
 	target       *target
+	transport    *http.Transport
 	out          *outbound
 	gatewayError bool
 	done         atomic.Bool
@@ -54,6 +55,7 @@ func (e *ending) finish(cause error) bool {
 	e.target.inFlight.Add(-1)
 	e.out.cancel(cause)
 	e.out.body.abandon()
+	e.target.retire(e.transport)
 	e.pool.gate.leave()
 	return true
 }

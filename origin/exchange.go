@@ -59,23 +59,20 @@ func (p *Pool) attempt(t *target, out *outbound, probe bool) (*http.Response, *E
 	p.refreshAddrs(t)
 	t.exchanges.Add(1)
 	t.inFlight.Add(1)
-	resp, failure := p.send(t, out)
+	tr := t.transport(out.upgrade)
+	resp, failure := t.send(tr, out)
 	if failure != nil {
 		t.inFlight.Add(-1)
 		p.blame(t, failure, probe)
 		return nil, failure
 	}
 	t.health.answered()
-	p.wrapBody(t, out, resp)
+	p.wrapBody(t, tr, out, resp)
 	return resp, nil
 }
 
 // send makes the try itself.
-func (p *Pool) send(t *target, out *outbound) (*http.Response, *Error) {
-	tr := t.main.Load()
-	if out.upgrade != "" && t.http2 {
-		tr = t.upgrade
-	}
+func (t *target) send(tr *http.Transport, out *outbound) (*http.Response, *Error) {
 	resp, err := tr.RoundTrip(out.request(t))
 	if err != nil {
 		return nil, out.headError(t, err)

@@ -17,10 +17,12 @@ func TestNameMoves(t *testing.T) {
 		addrs := []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")}
 		var lookups, dials atomic.Int64
 		var lookupErr error
+		proceed := make(chan struct{}) // a look-up ends after the exchange beside it
 		cfg := Config{
 			Dial: network{"app.test:80": counting(&dials, answers(ok200, nil))}.dial,
 			Lookup: func(_ context.Context, host string) ([]netip.Addr, error) {
 				lookups.Add(1)
+				<-proceed
 				if host != "app.test" {
 					t.Errorf("looked up %q", host)
 				}
@@ -31,6 +33,10 @@ func TestNameMoves(t *testing.T) {
 		get := func() {
 			t.Helper()
 			fetch(t, p, inbound("GET", "/", nil))
+			select {
+			case proceed <- struct{}{}:
+			case <-time.After(time.Second):
+			}
 			synctest.Wait()
 		}
 		expect := func(what string, wantLookups, wantDials int64) {
@@ -74,11 +80,16 @@ func TestNameMovesUnderUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		addr := netip.MustParseAddr("192.0.2.1")
 		var dials atomic.Int64
+		proceed := make(chan struct{}, 1)
 		cfg := Config{
-			Dial:   network{"app.test:80": counting(&dials, answers(ok200, nil))}.dial,
-			Lookup: func(context.Context, string) ([]netip.Addr, error) { return []netip.Addr{addr}, nil },
+			Dial: network{"app.test:80": counting(&dials, answers(ok200, nil))}.dial,
+			Lookup: func(context.Context, string) ([]netip.Addr, error) {
+				<-proceed
+				return []netip.Addr{addr}, nil
+			},
 		}
 		p := newPool(t, cfg, "http://app.test")
+		proceed <- struct{}{}
 		fetch(t, p, inbound("GET", "/", nil))
 		synctest.Wait()
 		time.Sleep(DefaultResolveEvery)
@@ -87,6 +98,7 @@ func TestNameMovesUnderUse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		proceed <- struct{}{}
 		synctest.Wait()
 		io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()

@@ -132,11 +132,26 @@ func (t *target) bareTransport() *http.Transport {
 	}
 }
 
-// renew puts a fresh transport in the place of the present one: connections not in use are closed, those in use are
-// closed when they are done.
+// transport returns the transport for an upgrade to the given protocol, or for no upgrade.
+func (t *target) transport(upgrade string) *http.Transport {
+	if upgrade != "" && t.http2 {
+		return t.upgrade
+	}
+	return t.main.Load()
+}
+
+// renew puts a fresh transport in the place of the present one: connections not in use are closed now, those in use
+// when their exchange is done, see retire.
 func (t *target) renew() {
 	scheme, _, _ := strings.Cut(t.name, "://")
 	t.main.Swap(t.newTransport(scheme)).CloseIdleConnections()
+}
+
+// retire closes what an exchange left idle in a transport that was replaced meanwhile.
+func (t *target) retire(tr *http.Transport) {
+	if tr != t.main.Load() {
+		tr.CloseIdleConnections()
+	}
 }
 
 // closeIdle closes the connections that are not in use.

@@ -16,7 +16,7 @@ import (
 )
 
 // newPool makes a pool of the URLs. Its Close at the end of the test fails the test if an exchange is still open.
-func newPool(t *testing.T, cfg Config, urls ...string) *Pool {
+func newPool(t testing.TB, cfg Config, urls ...string) *Pool {
 	t.Helper()
 	for _, raw := range urls {
 		u, err := url.Parse(raw)

@@ -318,8 +318,11 @@ func isHost(name string) bool {
 // URL returns the target as a URL whose EscapedPath is t.Path.
 func (t Target) URL() *url.URL {
 	u := &url.URL{Scheme: t.Scheme, Host: t.Authority, Path: t.Path, RawQuery: t.RawQuery}
-	if path, err := url.PathUnescape(t.Path); err == nil && path != t.Path {
-		u.Path, u.RawPath = path, t.Path
+	if path, err := url.PathUnescape(t.Path); err == nil {
+		u.Path = path
+	}
+	if u.EscapedPath() != t.Path {
+		u.RawPath = t.Path
 	}
 	return u
 }

@@ -1,0 +1,126 @@
+package telemetry
+
+import (
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/swrproxy/swrproxy/cache"
+	"github.com/swrproxy/swrproxy/fill"
+)
+
+// fillMetrics are the metrics of fills.
+type fillMetrics struct {
+	total     *prometheus.CounterVec // rule, outcome, trigger
+	responses *prometheus.CounterVec // class
+	refreshed prometheus.Counter
+	bytes     prometheus.Counter
+	inFlight  prometheus.Gauge
+	duration  *prometheus.HistogramVec // outcome
+	notes     *prometheus.CounterVec   // kind
+}
+
+func newFillMetrics() fillMetrics {
+	return fillMetrics{
+		total: counterVec("fills_total",
+			"Fills by rule, outcome, and whether a reader waited for it (reader) or not (background).", "rule", "outcome", "trigger"),
+		responses: counterVec("fill_responses_total", "Answers of origins to fills, by status class; none if there was no answer.", "class"),
+		refreshed: counter("fills_revalidated_total", "Fills that ended with the origin confirming the stored response."),
+		bytes:     counter("fill_bytes_total", "Body bytes received by fills."),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "fills_in_flight", Help: "Fills that run now.",
+		}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace, Name: "fill_duration_seconds", Buckets: durationBuckets[4:], Help: "Time that fills took, by outcome.",
+		}, []string{"outcome"}),
+		notes: counterVec("notes_total", "Rare events that an operator should know of, by kind.", "kind"),
+	}
+}
+
+func (m *fillMetrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.total, m.responses, m.refreshed, m.bytes, m.inFlight, m.duration, m.notes}
+}
+
+// FillStarted counts a fill as running.
+func (t *Telemetry) FillStarted(*cache.FillEvent) { t.fills.inFlight.Inc() }
+
+// FillDone counts a settled fill and warns of a failed one.
+func (t *Telemetry) FillDone(ev *cache.FillEvent) {
+	m := &t.fills
+	outcome := ev.Outcome.Kind.String()
+	m.inFlight.Dec()
+	m.total.WithLabelValues(ev.Rule, outcome, trigger(ev)).Inc()
+	m.responses.WithLabelValues(classes[classOf(ev.Status)]).Inc()
+	m.bytes.Add(float64(ev.Bytes))
+	m.duration.WithLabelValues(outcome).Observe(ev.Took.Seconds())
+	if ev.Refreshed {
+		m.refreshed.Inc()
+	}
+	t.logFill(ev, outcome)
+}
+
+func trigger(ev *cache.FillEvent) string {
+	if ev.Background {
+		return "background"
+	}
+	return "reader"
+}
+
+// logFill warns of a failure, once for each back-off step of its key; what ended as planned is for debugging.
+func (t *Telemetry) logFill(ev *cache.FillEvent, outcome string) {
+	e := t.logger.Debug()
+	if failed(ev.Outcome) {
+		held, ok := t.failing.allow(ev.Key, time.Now(), ev.Retry)
+		if !ok {
+			return
+		}
+		if e = t.logger.Warn(); held > 0 {
+			e = e.Int("lines_held", held)
+		}
+	}
+	if e == nil {
+		return
+	}
+	e.Str("rule", ev.Rule).Str("url", t.redact(ev.URL)).Str("outcome", outcome).Str("trigger", trigger(ev))
+	e.Int("status", ev.Status).Int64("bytes", ev.Bytes).Float64("took_ms", milliseconds(ev.Took))
+	if ev.Outcome.Err != nil {
+		e.Str("error", t.redact(ev.Outcome.Err.Error()))
+	}
+	if ev.Retry > 0 {
+		e.Float64("retry_ms", milliseconds(ev.Retry))
+	}
+	e.Msg("fill " + outcome)
+}
+
+// failed tells whether an operator should hear of an outcome: the origin failed, or kept silent for a tenure. A fill that was displaced by a
+// newer one did what it should.
+func failed(o fill.Outcome) bool {
+	switch o.Kind {
+	case fill.Failed, fill.TenureOver:
+		return true
+	case fill.Abandoned:
+		return o.Err != nil && !errors.Is(o.Err, fill.ErrSuperseded) && !errors.Is(o.Err, fill.ErrClosed)
+	default:
+		return false
+	}
+}
+
+// Noted counts a note and writes it, at most one of its kind each second.
+func (t *Telemetry) Noted(n *cache.Note) {
+	t.fills.notes.WithLabelValues(n.Kind.String()).Inc()
+	held, ok := t.notes.allow(n.Kind, time.Now())
+	if !ok {
+		return
+	}
+	e := t.logger.WithLevel(levelOf(n.Kind)).Stringer("kind", n.Kind)
+	if held > 0 {
+		e = e.Int("lines_held", held)
+	}
+	if n.Key != "" {
+		e = e.Str("key", t.readableKey(n.Key))
+	}
+	if n.Err != nil {
+		e = e.Str("error", t.redact(n.Err.Error()))
+	}
+	e.Msg(t.redact(n.Text))
+}

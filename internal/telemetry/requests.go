@@ -1,0 +1,137 @@
+package telemetry
+
+import (
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/swrproxy/swrproxy/cache"
+)
+
+// classes are the values of the label "class", by the first digit of a status.
+var classes = [...]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"}
+
+func classOf(status int) int {
+	if c := status / 100; c > 0 && c < len(classes) {
+		return c
+	}
+	return 0
+}
+
+// requestMetrics are the metrics of finished requests.
+type requestMetrics struct {
+	total    *prometheus.CounterVec // rule, result, class
+	bytes    *prometheus.CounterVec // result
+	duration *prometheus.HistogramVec
+	reasons  *prometheus.CounterVec // reason
+	stale    *prometheus.CounterVec // kind
+	gone     prometheus.Counter
+
+	byRule   map[string]*ruleCounters // never changed after New
+	byResult [cache.NumResults]resultChildren
+	byReason [256]lazyCounter
+	byKind   [256]lazyCounter
+}
+
+// ruleCounters are the counters of one rule.
+type ruleCounters struct {
+	rule  string
+	cells [cache.NumResults][len(classes)]lazyCounter
+}
+
+type resultChildren struct {
+	bytes    prometheus.Counter
+	duration prometheus.Observer
+}
+
+// lazyCounter is a child that is resolved when first needed, so that combinations which never happen make no series.
+type lazyCounter struct {
+	p atomic.Pointer[prometheus.Counter]
+}
+
+// get returns the child. Two goroutines that come first at once resolve the same one.
+func (l *lazyCounter) get(v *prometheus.CounterVec, labels ...string) prometheus.Counter {
+	c := v.WithLabelValues(labels...)
+	l.p.Store(&c)
+	return c
+}
+
+// durationBuckets reach from a memory hit to a patient wait, in seconds.
+var durationBuckets = []float64{
+	.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30,
+}
+
+func newRequestMetrics(rules []string) *requestMetrics {
+	m := &requestMetrics{
+		total:   counterVec("requests_total", "Requests by rule, cache result and status class.", "rule", "result", "class"),
+		bytes:   counterVec("response_bytes_total", "Body bytes sent to clients, by cache result.", "result"),
+		reasons: counterVec("request_reasons_total", "Requests by the reason given in Cache-Status.", "reason"),
+		stale:   counterVec("stale_served_total", "Requests answered with an expired response, by what allowed it.", "kind"),
+		gone:    counter("clients_gone_total", "Requests whose client went away before its answer was whole."),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace, Name: "request_duration_seconds", Buckets: durationBuckets,
+			Help: "Time from a request's head to the last byte of its answer, by cache result.",
+		}, []string{"result"}),
+		byRule: make(map[string]*ruleCounters, len(rules)+1),
+	}
+	for _, rule := range append([]string{""}, rules...) {
+		m.byRule[rule] = &ruleCounters{rule: rule}
+	}
+	for r := range m.byResult {
+		word := cache.Result(r).String()
+		m.byResult[r] = resultChildren{bytes: m.bytes.WithLabelValues(word), duration: m.duration.WithLabelValues(word)}
+	}
+	return m
+}
+
+func (m *requestMetrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.total, m.bytes, m.duration, m.reasons, m.stale, m.gone}
+}
+
+// count enters one request.
+func (m *requestMetrics) count(ev *cache.ReadEvent) {
+	result := min(ev.Result, cache.NumResults-1)
+	m.cell(ev.Rule, result, classOf(ev.Status)).Inc()
+	children := &m.byResult[result]
+	children.bytes.Add(float64(ev.Bytes))
+	children.duration.Observe(ev.Took.Seconds())
+	m.countReason(ev, result)
+	if ev.ClientGone {
+		m.gone.Inc()
+	}
+}
+
+func (m *requestMetrics) countReason(ev *cache.ReadEvent, result cache.Result) {
+	if c := m.byReason[ev.Reason].p.Load(); c != nil {
+		(*c).Inc()
+	} else {
+		m.byReason[ev.Reason].get(m.reasons, ev.Reason.String()).Inc()
+	}
+	if result != cache.ResultStale && result != cache.ResultStaleError {
+		return
+	}
+	if c := m.byKind[ev.Reason].p.Load(); c != nil {
+		(*c).Inc()
+	} else {
+		m.byKind[ev.Reason].get(m.stale, ev.Reason.String()).Inc()
+	}
+}
+
+func (m *requestMetrics) cell(rule string, result cache.Result, class int) prometheus.Counter {
+	counters, ok := m.byRule[rule]
+	if !ok {
+		counters = m.byRule[""]
+	}
+	cell := &counters.cells[result][class]
+	if c := cell.p.Load(); c != nil {
+		return *c
+	}
+	return cell.get(m.total, counters.rule, result.String(), classes[class])
+}
+
+// ReadDone counts a finished request and writes its line.
+func (t *Telemetry) ReadDone(ev *cache.ReadEvent) {
+	t.requests.count(ev)
+	if t.access.Enabled && t.sampled(ev) {
+		t.writeAccess(ev)
+	}
+}

@@ -88,7 +88,7 @@ func (e *ending) left() { e.finish(context.Canceled) }
 type body struct {
 	src     io.ReadCloser
 	idle    time.Duration // 0: no limit
-	timer   *time.Timer   // owned by the reader
+	limit   *idleTimer    // nil until the first Read; owned by the reader
 	expired atomic.Bool
 	err     error // sticky; owned by the reader
 	ending
@@ -101,10 +101,9 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	b.arm()
 	n, err := b.src.Read(p)
-	if b.timer != nil {
-		b.timer.Stop()
-	}
+	inTime := b.limit.stop()
 	if err != nil {
+		b.recycle(inTime)
 		b.err = b.ended(err)
 		return n, b.err
 	}
@@ -112,13 +111,22 @@ func (b *body) Read(p []byte) (int, error) {
 }
 
 func (b *body) arm() {
-	switch {
-	case b.idle <= 0:
-	case b.timer == nil:
-		b.timer = time.AfterFunc(b.idle, b.expire)
-	default:
-		b.timer.Reset(b.idle)
+	if b.idle <= 0 {
+		return
 	}
+	if b.limit == nil {
+		b.limit = b.pool.idleTimer(b)
+	}
+	b.limit.timer.Reset(b.idle)
+}
+
+// recycle gives the timer back after the last Read. One that may have fired is left to the collector.
+func (b *body) recycle(stopped bool) {
+	if b.limit != nil && stopped {
+		b.limit.body.Store(nil)
+		b.pool.timers.Put(b.limit)
+	}
+	b.limit = nil
 }
 
 // expire ends a Read that waited too long, by closing the source under it.

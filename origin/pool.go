@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -22,6 +23,8 @@ type Pool struct {
 	next  atomic.Uint64 // round robin
 	epoch time.Time     // spans of health and look-ups count from here
 	gate  *gate         // exchanges and look-ups in flight
+
+	timers sync.Pool // of *idleTimer; not global, for a timer belongs to its test's bubble
 
 	ctx    context.Context // ends at Close; look-ups in the background run under it
 	cancel context.CancelFunc

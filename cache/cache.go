@@ -1,0 +1,208 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/swrproxy/swrproxy/fill"
+)
+
+// ErrClosed is returned by operations on a cache after Close.
+var ErrClosed = errors.New("cache: closed")
+
+// Defaults of [Config] where its fields are zero.
+const (
+	defaultTenure       = 10 * time.Second
+	defaultWait         = 15 * time.Second
+	defaultConcurrency  = 512
+	defaultBackoffFirst = time.Second
+	defaultBackoffMax   = time.Minute
+	defaultMarkFor      = 10 * time.Second
+	defaultObjectMax    = 256 << 20
+	defaultVariants     = 64
+)
+
+// commitStripes bounds how many commits of different keys can go on at once.
+const commitStripes = 256
+
+// Cache is the engine: it answers requests from its store, and lets exactly one fill at a time refresh a
+// record. Make one with New, use it through Handler, Transport or Proxy. Safe for concurrent use.
+type Cache struct {
+	store   Store
+	keeper  Keeper
+	seq     *fill.Sequence
+	fillCfg FillConfig
+	object  ObjectConfig
+	obs     Observer
+	scheme  func(*http.Request) string
+	tags    []string
+
+	rules   atomic.Pointer[ruleSet]
+	flights flights
+	states  keyStates
+	log     invalidations
+	sweeper sweeper
+	slots   sync.Map // origin name → *semaphore.Weighted
+
+	// commits orders the look-compare-put of one primary key. Never held across I/O on a client's or an
+	// origin's connection.
+	commits [commitStripes]sync.Mutex
+
+	// base is the parent of every fill's context; stop ends it.
+	base   context.Context
+	stop   context.CancelCauseFunc
+	closed atomic.Bool
+	fills  sync.WaitGroup
+
+	waiting atomic.Int64
+}
+
+// New makes a cache of cfg, or says which of its fields is wrong.
+func New(cfg Config) (*Cache, error) {
+	if cfg.Store == nil {
+		return nil, errors.New("cache: Config.Store is nil: give it a store, for example memory.New")
+	}
+	if cfg.Keeper != nil && cfg.Sequence == nil {
+		return nil, errors.New("cache: Config.Sequence is nil beside a Keeper: give it the sequence that the keeper uses")
+	}
+	c := &Cache{
+		store:   cfg.Store,
+		keeper:  cfg.Keeper,
+		seq:     cfg.Sequence,
+		fillCfg: cfg.Fill.withDefaults(),
+		object:  cfg.Object.withDefaults(),
+		obs:     cfg.Observer,
+		scheme:  cfg.Scheme,
+		tags:    cfg.TagFields,
+	}
+	c.setDefaults()
+	if err := c.SetRules(cfg.Rules); err != nil {
+		return nil, err
+	}
+	c.base, c.stop = context.WithCancelCause(context.Background())
+	return c, nil
+}
+
+func (c *Cache) setDefaults() {
+	if c.seq == nil {
+		// Starting at the clock keeps numbers growing from one process to the next.
+		c.seq = fill.NewSequence(uint64(time.Now().UnixNano()))
+	}
+	if c.keeper == nil {
+		c.keeper = fill.New(fill.Options{Tenure: c.fillCfg.Tenure, Sequence: c.seq})
+	}
+	if c.obs == nil {
+		c.obs = NopObserver{}
+	}
+	if c.scheme == nil {
+		c.scheme = connectionScheme
+	}
+	if c.tags == nil {
+		c.tags = []string{"Surrogate-Key", "Cache-Tag"}
+	}
+	c.states.markFor = c.fillCfg.MarkFor
+	c.states.first, c.states.max = c.fillCfg.BackoffFirst, c.fillCfg.BackoffMax
+}
+
+func connectionScheme(r *http.Request) string {
+	if r.TLS != nil {
+		return "https"
+	}
+	return "http"
+}
+
+func (f FillConfig) withDefaults() FillConfig {
+	f.Tenure = orDefault(f.Tenure, defaultTenure)
+	f.Wait = orDefault(f.Wait, defaultWait)
+	f.Concurrency = orDefault(f.Concurrency, defaultConcurrency)
+	f.BackoffFirst = orDefault(f.BackoffFirst, defaultBackoffFirst)
+	f.BackoffMax = max(orDefault(f.BackoffMax, defaultBackoffMax), f.BackoffFirst)
+	f.MarkFor = orDefault(f.MarkFor, defaultMarkFor)
+	return f
+}
+
+func (o ObjectConfig) withDefaults() ObjectConfig {
+	o.Max = orDefault(o.Max, defaultObjectMax)
+	o.Variants = orDefault(o.Variants, defaultVariants)
+	return o
+}
+
+func orDefault[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}
+
+// Close stops new fills, waits for the running ones until ctx ends and then cancels them, and closes the keeper and
+// the store. Requests that come later are passed to their upstream. It returns what went wrong, ctx's error included.
+func (c *Cache) Close(ctx context.Context) error {
+	if !c.closed.CompareAndSwap(false, true) {
+		return ErrClosed
+	}
+	waitErr := c.drainFills(ctx)
+	return errors.Join(waitErr, wrap("close keeper", c.keeper.Close(ctx)), wrap("close store", c.store.Close(ctx)))
+}
+
+func (c *Cache) drainFills(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		c.fills.Wait()
+		close(done)
+	}()
+	defer c.stop(ErrClosed)
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	c.stop(ErrClosed)
+	<-done
+	return fmt.Errorf("cache: fills cancelled: %w", context.Cause(ctx))
+}
+
+func wrap(action string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("cache: %s: %w", action, err)
+}
+
+// slotsOf returns the semaphore that bounds the fills of one origin, nil for no bound.
+func (c *Cache) slotsOf(origin string) *semaphore.Weighted {
+	if c.fillCfg.Concurrency < 0 {
+		return nil
+	}
+	if s, ok := c.slots.Load(origin); ok {
+		return s.(*semaphore.Weighted)
+	}
+	s, _ := c.slots.LoadOrStore(origin, semaphore.NewWeighted(int64(c.fillCfg.Concurrency)))
+	return s.(*semaphore.Weighted)
+}
+
+// Stats are gauges of a cache now and its store's counters.
+type Stats struct {
+	// Fills is how many fills run, Waiting how many readers wait for one.
+	Fills, Waiting int
+	// Invalidations is how many log entries a look-up may have to consider; finished ones are dropped.
+	Invalidations int
+	// Store are the store's own figures, zero if it does not count.
+	Store StoreStats
+}
+
+// Stats returns the present figures.
+func (c *Cache) Stats() Stats {
+	s := Stats{Fills: c.flights.running(), Waiting: int(c.waiting.Load()), Invalidations: c.log.size()}
+	if src, ok := c.store.(StatsSource); ok {
+		s.Store = src.Stats()
+	}
+	return s
+}

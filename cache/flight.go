@@ -1,0 +1,293 @@
+package cache
+
+import (
+	"context"
+	"io"
+	"math"
+	"net/http"
+	"net/textproto"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/swrproxy/swrproxy/fill"
+	"github.com/swrproxy/swrproxy/policy"
+)
+
+// flight is one fill under way: who owns what.
+//
+// The fill's goroutine owns the exchange and writes head and spool. Readers hold a flight only between enter and leave. Everything in
+// head is written before headReady is closed and not changed after it. The lease belongs to the fill's goroutine.
+type flight struct {
+	c     *Cache
+	rule  *rule
+	key   fill.Key
+	lease *fill.Lease // nil for a reader's private fetch
+	token uint64
+	// primary is the record key before Vary.
+	primary string
+	target  policy.Target
+	preq    policy.Request
+	req     *http.Request
+	via     upstream
+	// base is the stored response that a conditional fill confirms, nil if there is none.
+	base       *Record
+	baseLife   policy.Life
+	background bool
+	startedAt  time.Time
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	headReady chan struct{}
+	head      head
+	early     chan earlyHints
+
+	// progressAt is when the last byte came, as UnixNano.
+	progressAt atomic.Int64
+
+	mu      sync.Mutex // guards following
+	readers int
+	body    io.ReadCloser // a body that is not shared and waits for the one reader who takes it
+}
+
+// head is what a fill learned when the response's head, or the failure, came.
+type head struct {
+	// err is the failure, if there was no response.
+	err error
+	// record is set when a 304 confirmed the base: the freshened record.
+	record *Record
+	// status and header are the response's. header is not modified any more.
+	status  int
+	header  http.Header
+	trailer http.Header
+	// length is the Content-Length, −1 if unknown.
+	length int64
+	// failed means that the response counts as a failure of the origin: it is shared with those who waited, and not stored.
+	failed    bool
+	admission policy.Admission
+	vary      []string
+	varyStar  bool
+	// spool is the arriving body, nil if the body is not shared.
+	spool *spool
+	at    time.Time
+}
+
+// earlyHints is a 1xx response to pass on to the reader who started the fill.
+type earlyHints struct {
+	status int
+	header textproto.MIMEHeader
+}
+
+// shared tells whether readers other than the first may have this response.
+func (h *head) shared() bool {
+	return h.record != nil || h.err != nil || h.spool != nil
+}
+
+func (fl *flight) ready() bool {
+	select {
+	case <-fl.headReady:
+		return true
+	default:
+		return false
+	}
+}
+
+// enter counts a reader in, leave out. An unshared response ends with its last reader.
+func (fl *flight) enter() {
+	fl.mu.Lock()
+	defer fl.mu.Unlock()
+	fl.readers++
+}
+
+func (fl *flight) leave() {
+	fl.mu.Lock()
+	fl.readers--
+	last, body := fl.readers == 0, fl.body
+	if last {
+		fl.body = nil
+	}
+	fl.mu.Unlock()
+	if !last {
+		return
+	}
+	if body != nil {
+		body.Close()
+	}
+	if fl.ready() && fl.head.spool == nil {
+		fl.cancel(context.Canceled)
+	}
+}
+
+// takeBody hands the unshared body to one reader; nil if another has it.
+func (fl *flight) takeBody() io.ReadCloser {
+	fl.mu.Lock()
+	defer fl.mu.Unlock()
+	body := fl.body
+	fl.body = nil
+	return body
+}
+
+// offerBody leaves an unshared body for the one reader who takes it. False means that nobody is there.
+func (fl *flight) offerBody(body io.ReadCloser) bool {
+	fl.mu.Lock()
+	defer fl.mu.Unlock()
+	if fl.readers == 0 {
+		return false
+	}
+	fl.body = body
+	return true
+}
+
+func (fl *flight) watched() bool {
+	fl.mu.Lock()
+	defer fl.mu.Unlock()
+	return fl.readers > 0
+}
+
+// suits tells whether a request with header h is answered by this flight's response as far as Vary goes: RFC 9111 §4.1.
+func (fl *flight) suits(h http.Header) bool {
+	if fl.head.varyStar {
+		return false
+	}
+	if len(fl.head.vary) == 0 {
+		return true
+	}
+	mine := policy.AppendVariant(nil, fl.head.vary, h)
+	return slices.Equal(mine, policy.AppendVariant(nil, fl.head.vary, fl.req.Header))
+}
+
+// outdated tells whether an invalidation came after the fill began.
+func (fl *flight) outdated() bool {
+	if fl.token > fl.c.log.newest.Load() {
+		return false
+	}
+	rec := &Record{Primary: fl.primary, Token: fl.token}
+	if fl.ready() && fl.head.header != nil {
+		rec.Tags = fl.tags(fl.head.header)
+	}
+	return fl.c.taken(rec)
+}
+
+func (fl *flight) progress() {
+	fl.progressAt.Store(time.Now().UnixNano())
+	if fl.lease != nil {
+		_ = fl.lease.Renew() // a lost lease shows at the commit
+	}
+}
+
+// stalled tells whether nothing has come for a tenure.
+func (fl *flight) stalled(now time.Time) bool {
+	return now.Sub(time.Unix(0, fl.progressAt.Load())) > fl.c.fillCfg.Tenure
+}
+
+// flights are the fills of this process by key, so that readers find the body that is arriving. Safe for concurrent use.
+type flights struct {
+	mu     sync.Mutex // guards following
+	m      map[fill.Key]*slot
+	active map[*flight]struct{} // all that run, leased or not
+}
+
+// slot is where the flight of a key is found. A waiter may hold one that is still empty: the holder got its lease a moment ago and has not
+// put its flight there yet, or it is another process.
+type slot struct {
+	fl      *flight
+	waiters int
+}
+
+func (f *flights) running() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.active)
+}
+
+func (f *flights) begin(fl *flight) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.active == nil {
+		f.active = make(map[*flight]struct{})
+	}
+	f.active[fl] = struct{}{}
+}
+
+func (f *flights) end(fl *flight) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.active, fl)
+}
+
+// oldest is the lowest token of any running fill, the highest number there is if none runs.
+func (f *flights) oldest() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	low := uint64(math.MaxUint64)
+	for fl := range f.active {
+		low = min(low, fl.token)
+	}
+	return low
+}
+
+func (f *flights) put(fl *flight) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s := f.m[fl.key]; s != nil && s.fl == nil {
+		s.fl = fl
+		return
+	}
+	f.setLocked(fl.key, &slot{fl: fl})
+}
+
+func (f *flights) setLocked(key fill.Key, s *slot) {
+	if f.m == nil {
+		f.m = make(map[fill.Key]*slot)
+	}
+	f.m[key] = s
+}
+
+// remove takes fl out, unless a newer flight took its place. Waiters keep their slot and find fl there.
+func (f *flights) remove(fl *flight) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s := f.m[fl.key]; s != nil && s.fl == fl {
+		delete(f.m, fl.key)
+	}
+}
+
+func (f *flights) get(key fill.Key) *flight {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s := f.m[key]; s != nil {
+		return s.fl
+	}
+	return nil
+}
+
+// watch returns the slot of a key for a waiter, who gives it back with unwatch.
+func (f *flights) watch(key fill.Key) *slot {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.m[key]
+	if s == nil {
+		s = &slot{}
+		f.setLocked(key, s)
+	}
+	s.waiters++
+	return s
+}
+
+// flightOf is what the slot holds by now.
+func (f *flights) flightOf(s *slot) *flight {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return s.fl
+}
+
+func (f *flights) unwatch(key fill.Key, s *slot) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.waiters--
+	if s.waiters == 0 && s.fl == nil && f.m[key] == s {
+		delete(f.m, key)
+	}
+}

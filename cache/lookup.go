@@ -1,0 +1,101 @@
+package cache
+
+import (
+	"net/http"
+
+	"github.com/swrproxy/swrproxy/policy"
+)
+
+// variantMark separates a primary key from the variant part: no part of a primary key begins with 0xff (see policy.Key.Append).
+const variantMark = "\x00\xff"
+
+// found is the result of a look-up.
+type found struct {
+	// rec is the record chosen, nil if there is none; life is its life after soft invalidations.
+	rec  *Record
+	life policy.Life
+	// spec are the fields that the newest response of this key varies on; known tells an empty spec from no knowledge.
+	spec  []string
+	known bool
+	// why says what was missing, when rec is nil.
+	why policy.Reason
+}
+
+// lookup finds the record for a primary key and a request's header: RFC 9111 §4.1. Where several stored responses match, the
+// most recent wins.
+func (c *Cache) lookup(s *policy.Settings, primary string, h http.Header) found {
+	rec, life, ok := c.get(primary)
+	if !ok {
+		return found{why: policy.ReasonKeyMiss}
+	}
+	if rec.Index == nil {
+		return found{rec: rec, life: life}
+	}
+	return c.lookupVariant(s, primary, rec.Index, h)
+}
+
+func (c *Cache) lookupVariant(s *policy.Settings, primary string, x *Index, h http.Header) found {
+	f := found{why: policy.ReasonVaryMiss}
+	if len(x.Specs) > 0 {
+		f.spec, f.known = x.Specs[0], true
+	}
+	for _, spec := range x.Specs {
+		f.consider(c.get(variantKey(primary, spec, h)))
+	}
+	if f.rec == nil && s.SelectLanguage {
+		c.lookupLanguage(&f, primary, x, h)
+	}
+	return f
+}
+
+// lookupLanguage tries the variants by the language that the request likes best.
+func (c *Cache) lookupLanguage(f *found, primary string, x *Index, h http.Header) {
+	language, ok := policy.PreferredLanguage(h)
+	if !ok {
+		return
+	}
+	for _, spec := range x.Specs {
+		if key, ok := languageKey(primary, spec, h, language); ok {
+			f.consider(c.get(key))
+		}
+	}
+}
+
+// consider takes a record if it is the first or younger than the one at hand.
+func (f *found) consider(rec *Record, life policy.Life, ok bool) {
+	if ok && (f.rec == nil || life.BornAt.After(f.life.BornAt)) {
+		f.rec, f.life = rec, life
+	}
+}
+
+// get returns the record of a full key unless an invalidation took it.
+func (c *Cache) get(key string) (*Record, policy.Life, bool) {
+	rec, ok := c.store.Get(key)
+	if !ok {
+		return nil, policy.Life{}, false
+	}
+	life, ok := c.log.apply(rec)
+	return rec, life, ok
+}
+
+// variantKey is the full key of the variant that a request with header h selects, if responses vary on spec.
+func variantKey(primary string, spec []string, h http.Header) string {
+	return string(policy.AppendVariant(appendSpec(primary, spec), spec, h))
+}
+
+// languageKey is the second key of a variant, by the language that it is in; see policy.AppendLanguage.
+func languageKey(primary string, spec []string, h http.Header, language string) (string, bool) {
+	b, ok := policy.AppendLanguage(appendSpec(primary, spec), spec, h, language)
+	return string(b), ok
+}
+
+func appendSpec(primary string, spec []string) []byte {
+	b := make([]byte, 0, len(primary)+64)
+	b = append(b, primary...)
+	b = append(b, variantMark...)
+	for _, name := range spec {
+		b = append(b, name...)
+		b = append(b, ',')
+	}
+	return append(b, variantMark...)
+}

@@ -1,0 +1,346 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/swrproxy/swrproxy/policy"
+)
+
+// Selector says what a purge reaches. Exactly one field is set; more or none is an error.
+type Selector struct {
+	// URL is one absolute URL, all its variants included, under every rule.
+	URL string
+	// Tags are surrogate keys, compared whole: a record with any of them is reached.
+	Tags []string
+	// Prefix is the beginning of absolute URLs.
+	Prefix string
+	// Glob is a pattern for absolute URLs in which * stands for any run of characters, slashes included.
+	Glob string
+	// Host is an authority: "example.org", "example.org:8080".
+	Host string
+	// All reaches everything.
+	All bool
+}
+
+// PurgeOptions change what a purge does.
+type PurgeOptions struct {
+	// Soft makes records stale from now on in place of removing them: they are served by their stale windows and refreshed. A soft
+	// purge only ever moves deadlines earlier; records that must be revalidated are removed from use.
+	Soft bool
+	// DryRun counts what would be reached and changes nothing.
+	DryRun bool
+}
+
+// PurgeResult says what a purge did.
+type PurgeResult struct {
+	// Records is how many stored responses it reached.
+	Records int
+	// Keys are the keys of the first of them, at most 100, in readable form.
+	Keys []string
+}
+
+// maxPurgeKeys bounds PurgeResult.Keys.
+const maxPurgeKeys = 100
+
+// ErrSelector is wrapped by the errors of Purge that are the caller's.
+var ErrSelector = errors.New("cache: bad selector")
+
+// Purge invalidates what sel selects, from the moment it returns at the latest: no later read gets what was stored before, and no fill that
+// began before brings it back. It walks the store, so it takes time in proportion to what is stored. It returns ctx's error if that
+// ends first; the invalidation holds all the same.
+func (c *Cache) Purge(ctx context.Context, sel Selector, opt PurgeOptions) (PurgeResult, error) {
+	scopes, err := c.scopes(sel)
+	if err != nil {
+		return PurgeResult{}, err
+	}
+	now, seq := time.Now(), uint64(math.MaxUint64)
+	if !opt.DryRun {
+		seq = c.seq.Next()
+		for _, s := range scopes {
+			c.log.add(s, seq, opt.Soft, now)
+			defer func() { c.log.done(s, c.flights.oldest()) }()
+		}
+	}
+	res, err := c.sweep(ctx, scopes, seq, opt)
+	if err == nil && !opt.DryRun {
+		err = c.syncStore(ctx)
+		c.obs.Noted(&Note{Kind: NoteInvalidated, Text: fmt.Sprintf("%d records invalidated", res.Records)})
+	}
+	return res, err
+}
+
+// Syncer is implemented by stores that write behind: Sync returns when everything put and deleted before is durable.
+type Syncer interface {
+	Sync(ctx context.Context) error
+}
+
+func (c *Cache) syncStore(ctx context.Context) error {
+	if s, ok := c.store.(Syncer); ok {
+		return wrap("sync store", s.Sync(ctx))
+	}
+	return nil
+}
+
+// scopes turns a selector into log scopes.
+func (c *Cache) scopes(sel Selector) ([]scope, error) {
+	var out []scope
+	set := 0
+	one := func(is bool, add func() error) error {
+		if !is {
+			return nil
+		}
+		set++
+		return add()
+	}
+	err := errors.Join(
+		one(sel.All, func() error { out = append(out, scope{kind: scopeAll}); return nil }),
+		one(sel.Host != "", func() error { out = append(out, scope{scopeHost, strings.ToLower(sel.Host)}); return nil }),
+		one(sel.Prefix != "", func() error { out = append(out, scope{scopePrefix, sel.Prefix}); return nil }),
+		one(sel.Glob != "", func() error { out = append(out, scope{scopeGlob, sel.Glob}); return nil }),
+		one(len(sel.Tags) > 0, func() error { out = append(out, tagScopes(sel.Tags)...); return nil }),
+		one(sel.URL != "", func() (err error) { out, err = c.urlScopes(sel.URL); return err }),
+	)
+	if err != nil {
+		return nil, err
+	}
+	if set != 1 {
+		return nil, fmt.Errorf("%w: %d of url, tags, prefix, glob, host, all are set; set exactly one", ErrSelector, set)
+	}
+	return out, nil
+}
+
+func tagScopes(tags []string) []scope {
+	out := make([]scope, 0, len(tags))
+	for _, t := range tags {
+		out = append(out, scope{scopeTag, t})
+	}
+	return out
+}
+
+// urlScopes are the places where the rules could have stored a URL.
+func (c *Cache) urlScopes(raw string) ([]scope, error) {
+	t, err := targetOf(raw)
+	if err != nil {
+		return nil, err
+	}
+	return c.targetScopes(t), nil
+}
+
+func targetOf(raw string) (policy.Target, error) {
+	u, err := url.Parse(raw)
+	if err != nil || !u.IsAbs() || u.Host == "" {
+		return policy.Target{}, fmt.Errorf("%w: url %q is not absolute; write it as http://host/path", ErrSelector, raw)
+	}
+	t, err := policy.NewTarget(&http.Request{Method: http.MethodGet, URL: u, Host: u.Host}, u.Scheme)
+	if err != nil {
+		return t, fmt.Errorf("%w: url %q: %w", ErrSelector, raw, err)
+	}
+	return t, nil
+}
+
+func (c *Cache) targetScopes(t policy.Target) []scope {
+	t.Method = http.MethodGet
+	var out []scope
+	for _, r := range c.rules.Load().rules {
+		if !r.pass {
+			key := string(r.key.Append(nil, &t, nil))
+			out = append(out, scope{scopeURL, urlPrefix(key)})
+		}
+	}
+	return out
+}
+
+// sweep applies scopes to the store and counts.
+func (c *Cache) sweep(ctx context.Context, scopes []scope, seq uint64, opt PurgeOptions) (res PurgeResult, err error) {
+	w, ok := c.store.(Walker)
+	if !ok {
+		return res, nil
+	}
+	hit := reach(scopes)
+	w.Walk(func(rec *Record) bool {
+		if rec.Token < seq && hit(rec) {
+			if rec.Index == nil {
+				res.count(rec)
+			}
+			if !opt.DryRun {
+				c.applyTo(rec)
+			}
+		}
+		err = context.Cause(ctx)
+		return err == nil
+	})
+	return res, err
+}
+
+func (p *PurgeResult) count(rec *Record) {
+	p.Records++
+	if len(p.Keys) < maxPurgeKeys {
+		p.Keys = append(p.Keys, readableKey(rec.Key))
+	}
+}
+
+// readableKey writes a key for people: its separators become spaces.
+func readableKey(key string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(key, "\x00", " "), " | ")
+}
+
+// reach returns a test whether a record is in any of scopes, cheap for many tags.
+func reach(scopes []scope) func(*Record) bool {
+	tags := make(map[string]bool)
+	var others []scope
+	for _, s := range scopes {
+		if s.kind == scopeTag {
+			tags[s.value] = true
+		} else {
+			others = append(others, s)
+		}
+	}
+	return func(rec *Record) bool {
+		if slices.ContainsFunc(rec.Tags, func(t string) bool { return tags[t] }) {
+			return true
+		}
+		prefix := urlPrefix(rec.Primary)
+		return slices.ContainsFunc(others, func(s scope) bool { return s.matches(urlOf(prefix), prefix, rec.Tags) })
+	}
+}
+
+// applyTo does to a record in the store what the log says of it: removes it, or makes it stale in place.
+func (c *Cache) applyTo(rec *Record) {
+	life, ok := c.log.apply(rec)
+	switch {
+	case !ok:
+		c.store.Delete(rec.Key, rec.Token)
+	case life != rec.Life && rec.Index == nil:
+		withLock(&c.commits[stripe(rec.Primary)], func() { c.replaceLife(rec, life) })
+	}
+}
+
+func (c *Cache) replaceLife(rec *Record, life policy.Life) {
+	if now, there := c.store.Get(rec.Key); !there || now.Token != rec.Token {
+		return
+	}
+	expired := *rec
+	expired.Life = life
+	c.store.Put(&expired)
+}
+
+// invalidateBy invalidates what an unsafe request's successful answer says has changed: RFC 9111 §4.4, RFC 9875 §3.
+func (c *Cache) invalidateBy(target policy.Target, h http.Header) {
+	scopes := c.targetScopes(target)
+	for _, t := range policy.InvalidatedTargets(target, h) {
+		scopes = append(scopes, c.targetScopes(t)...)
+	}
+	scopes = append(scopes, tagScopes(groupTags(target, policy.CacheGroups(h, "Cache-Group-Invalidation")))...)
+	c.invalidate(scopes)
+}
+
+// invalidate makes hard entries that hold at once, and applies them to the store behind the caller's back.
+func (c *Cache) invalidate(scopes []scope) {
+	now, seq := time.Now(), c.seq.Next()
+	for _, s := range scopes {
+		c.log.add(s, seq, false, now)
+	}
+	c.sweeper.enqueue(scopes)
+	if c.sweeper.claim() {
+		c.fills.Add(1)
+		go c.sweepQueued()
+	}
+}
+
+// sweeper collects scopes for one goroutine that applies them to the store; it runs while there are any.
+type sweeper struct {
+	mu      sync.Mutex // guards following
+	queue   []scope
+	running bool
+}
+
+func (s *sweeper) enqueue(scopes []scope) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = append(s.queue, scopes...)
+}
+
+// claim tells whether the caller is to start the goroutine.
+func (s *sweeper) claim() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running {
+		return false
+	}
+	s.running = true
+	return true
+}
+
+// take returns all that waits; with nothing waiting the goroutine's time is over.
+func (s *sweeper) take() []scope {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	queue := s.queue
+	s.queue = nil
+	s.running = len(queue) > 0
+	return queue
+}
+
+// sweepQueued removes what queued scopes reach: by key where the key is known, else in one walk for all of them.
+func (c *Cache) sweepQueued() {
+	defer c.fills.Done()
+	for scopes := c.sweeper.take(); len(scopes) > 0; scopes = c.sweeper.take() {
+		rest := slices.DeleteFunc(slices.Clone(scopes), c.dropKey)
+		if len(rest) > 0 {
+			// Tokens are compared by the log, so the number given here only has to be above all.
+			_, _ = c.sweep(c.base, rest, math.MaxUint64, PurgeOptions{})
+		}
+		for _, s := range scopes {
+			c.log.done(s, c.flights.oldest())
+		}
+	}
+}
+
+// dropKey removes the records of a URL whose primary key is known; false if only a walk can find them.
+func (c *Cache) dropKey(s scope) bool {
+	space, _, _ := strings.Cut(s.value, "\x00")
+	if s.kind != scopeURL || !c.rules.Load().simple(space) {
+		return false
+	}
+	c.dropIfTaken(s.value)
+	return true
+}
+
+// dropIfTaken deletes the records of one primary key that an entry took.
+func (c *Cache) dropIfTaken(primary string) {
+	rec, ok := c.store.Get(primary)
+	if !ok {
+		return
+	}
+	for _, key := range rec.Index.variants() {
+		if v, ok := c.store.Get(key); ok && c.taken(v) {
+			c.store.Delete(key, v.Token)
+		}
+	}
+	if c.taken(rec) {
+		c.store.Delete(primary, rec.Token)
+	}
+}
+
+func (c *Cache) taken(rec *Record) bool {
+	_, ok := c.log.apply(rec)
+	return !ok
+}
+
+// groupTags are the tags of cache groups, which count for one origin only: RFC 9875 §2.
+func groupTags(t policy.Target, groups []string) []string {
+	out := make([]string, 0, len(groups))
+	for _, g := range groups {
+		out = append(out, "group "+t.Scheme+"://"+t.Authority+" "+g)
+	}
+	return out
+}

@@ -1,0 +1,89 @@
+package cache
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/swrproxy/swrproxy/policy"
+)
+
+// rule is a Rule made ready. Immutable.
+type rule struct {
+	name     string
+	origin   string
+	match    *policy.Match
+	key      *policy.Key
+	settings policy.Settings
+	upstream http.RoundTripper
+	pass     bool
+}
+
+// ruleSet is what SetRules swaps in whole. Immutable.
+type ruleSet struct {
+	rules []*rule
+}
+
+// SetRules replaces the rules for all requests that come from now on; requests and fills under way keep the old ones.
+// Records stay, under the names of their rules. On an error nothing changes.
+func (c *Cache) SetRules(rules []Rule) error {
+	if len(rules) == 0 {
+		rules = []Rule{{Name: "default"}}
+	}
+	set := &ruleSet{}
+	seen := make(map[string]bool)
+	for i, r := range rules {
+		if r.Name == "" || seen[r.Name] {
+			return fmt.Errorf("cache: Rules[%d].Name %q: each rule needs a name of its own", i, r.Name)
+		}
+		seen[r.Name] = true
+		made, err := newRule(r)
+		if err != nil {
+			return fmt.Errorf("cache: Rules[%d] %q: %w", i, r.Name, err)
+		}
+		set.rules = append(set.rules, made)
+	}
+	c.rules.Store(set)
+	return nil
+}
+
+func newRule(r Rule) (*rule, error) {
+	match, err := policy.NewMatch(r.Match)
+	if err != nil {
+		return nil, fmt.Errorf("match: %w", err)
+	}
+	spec := r.Key
+	spec.Space = r.Name
+	key, err := policy.NewKey(spec)
+	if err != nil {
+		return nil, fmt.Errorf("key: %w", err)
+	}
+	return &rule{
+		name:     r.Name,
+		origin:   orDefault(r.Origin, r.Name),
+		match:    match,
+		key:      key,
+		settings: r.Policy,
+		upstream: r.Upstream,
+		pass:     r.Pass,
+	}, nil
+}
+
+// find returns the first rule that matches, nil if none does.
+func (s *ruleSet) find(t *policy.Target) *rule {
+	for _, r := range s.rules {
+		if r.match.Matches(t) {
+			return r
+		}
+	}
+	return nil
+}
+
+// simple tells whether the keys of the rule with this name are made of the URL alone.
+func (s *ruleSet) simple(name string) bool {
+	for _, r := range s.rules {
+		if r.name == name {
+			return r.key.Simple()
+		}
+	}
+	return false
+}

@@ -1,0 +1,353 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/swrproxy/swrproxy/policy"
+)
+
+// copyBufferSize is the size of the buffers that bodies from disk and from upstreams are copied with.
+const copyBufferSize = 32 << 10
+
+var copyBuffers = sync.Pool{New: func() any { b := make([]byte, copyBufferSize); return &b }}
+
+// answer writes a stored record: the client's conditions and ranges are applied to it, Age and Cache-Status are added.
+func (rd *read) answer(rec *Record, result Result, why policy.Reason) {
+	rd.beginAnswer(rec, result, why)
+	h := rd.w.Header()
+	if rd.answeredCondition(rec.Status, h, rec.Life.BornAt) {
+		return
+	}
+	if rec.Status == http.StatusOK && rd.req.Range && rd.answeredRange(rec) {
+		return
+	}
+	h["Content-Length"] = []string{strconv.FormatInt(rec.Body.Size(), 10)}
+	rd.announceTrailer(rec.Trailer.Header())
+	rd.writeHeader(rec.Status)
+	rd.sendBody(rec.Body, 0, rec.Body.Size())
+	rd.sendTrailer(rec.Trailer.Header())
+}
+
+// beginAnswer puts a record's fields, Age and Cache-Status into the client's header.
+func (rd *read) beginAnswer(rec *Record, result Result, why policy.Reason) {
+	now := time.Now()
+	rd.ev.Result, rd.ev.Reason = result, why
+	rd.hitStatus(result, why, now)
+	h := rd.w.Header()
+	rec.Fields.AddTo(h)
+	h["Age"] = []string{strconv.FormatInt(int64(rd.ageOf(rec, now)/time.Second), 10)}
+	policy.AddCacheStatus(h, &rd.status)
+}
+
+// ageOf is the current age of a record; the life at hand knows of soft invalidations, the record's own does not.
+func (rd *read) ageOf(rec *Record, now time.Time) time.Duration {
+	if rec == rd.found.rec {
+		return rd.found.life.Age(now)
+	}
+	return rec.Life.Age(now)
+}
+
+// hitStatus fills in Cache-Status for an answer from a record: RFC 9211 §2.
+func (rd *read) hitStatus(result Result, why policy.Reason, now time.Time) {
+	s := &rd.status
+	switch result {
+	case ResultHit, ResultStale, ResultStaleError:
+		s.Hit, s.Fwd, s.FwdStatus, s.Stored = true, policy.FwdNone, 0, false
+		s.TTL, s.HasTTL = policy.Seconds(rd.found.life.TTL(now)), true
+		if result != ResultHit {
+			s.Detail = why.String()
+		}
+	case ResultRevalidated:
+		s.Fwd = policy.FwdStale
+	case ResultCollapsed:
+		s.Collapsed = true
+	}
+}
+
+// answeredCondition answers 304 or 412 where the client's conditions ask for it: RFC 9110 §13.2.2.
+func (rd *read) answeredCondition(status int, h http.Header, bornAt time.Time) bool {
+	if !rd.req.Conditional {
+		return false
+	}
+	switch rd.rule.settings.Evaluate(rd.r.Header, rd.r.Method, status, h, bornAt) {
+	case policy.ConditionNotModified:
+		keep := policy.NotModifiedHeader(h)
+		keep["Age"], keep["Cache-Status"] = h["Age"], h["Cache-Status"]
+		if keep["Age"] == nil {
+			delete(keep, "Age")
+		}
+		clear(h)
+		for name, values := range keep {
+			h[name] = values
+		}
+		rd.writeHeader(http.StatusNotModified)
+		return true
+	case policy.ConditionFailed:
+		rd.ev.Reason = policy.ReasonCondition
+		clearRepresentation(h)
+		rd.writeHeader(http.StatusPreconditionFailed)
+		return true
+	default:
+		return false
+	}
+}
+
+// clearRepresentation removes the fields that describe a body which this answer does not have.
+func clearRepresentation(h http.Header) {
+	for _, name := range []string{"Content-Type", "Content-Encoding", "Content-Language", "Content-Location", "Content-Range", "Content-Length"} {
+		delete(h, name)
+	}
+}
+
+// announceTrailer names the trailer fields that sendTrailer will send.
+func (rd *read) announceTrailer(trailer http.Header) {
+	for name := range trailer {
+		rd.w.Header().Add("Trailer", name)
+	}
+	if len(trailer) > 0 {
+		rd.w.Header().Del("Content-Length") // HTTP/1.1 has trailers only behind a chunked body
+	}
+}
+
+func (rd *read) sendTrailer(trailer http.Header) {
+	for name, values := range trailer {
+		for _, v := range values {
+			rd.w.Header().Add(name, v)
+		}
+	}
+}
+
+func (rd *read) writeHeader(status int) {
+	rd.ev.Status = status
+	rd.w.WriteHeader(status)
+}
+
+// write sends body bytes and counts them. An error means that the client is gone.
+func (rd *read) write(b []byte) bool {
+	n, err := rd.w.Write(b)
+	rd.ev.Bytes += int64(n)
+	if err != nil {
+		rd.ev.ClientGone = true
+	}
+	return err == nil
+}
+
+// sendBody writes a part of a stored body. A body that can not be opened any more breaks the answer off.
+func (rd *read) sendBody(body Body, start, length int64) {
+	if rd.r.Method == http.MethodHead || length == 0 {
+		return
+	}
+	if b, ok := body.Bytes(); ok {
+		rd.write(b[start : start+length])
+		return
+	}
+	src, err := body.Open()
+	if err != nil {
+		rd.abort(err)
+	}
+	defer src.Close()
+	if start > 0 {
+		if _, err := src.Seek(start, io.SeekStart); err != nil {
+			rd.abort(err)
+		}
+	}
+	// io.CopyN on an *os.File lets net/http use sendfile.
+	n, err := io.CopyN(rd.w, src, length)
+	rd.ev.Bytes += n
+	if err != nil {
+		rd.abort(err)
+	}
+}
+
+// abort breaks the answer off so that the client sees it is not whole: RFC 9112 §8.
+func (rd *read) abort(err error) {
+	rd.ev.Err = err
+	panic(http.ErrAbortHandler)
+}
+
+// refuse answers for the cache itself.
+func (rd *read) refuse(status int, why policy.Reason, err error) {
+	rd.ev.Err = err
+	rd.reject(status, why, ResultRefused)
+}
+
+// reject sends a status of the cache's own making with a short fixed text; the cause goes to the observer only.
+func (rd *read) reject(status int, why policy.Reason, result Result) {
+	rd.ev.Result, rd.ev.Reason = result, why
+	h := rd.w.Header()
+	clear(h)
+	rd.status.Detail = why.String()
+	policy.AddCacheStatus(h, &rd.status)
+	text := strconv.Itoa(status) + " " + http.StatusText(status) + "\n"
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	rd.writeHeader(status)
+	if rd.r.Method != http.MethodHead {
+		rd.write([]byte(text))
+	}
+}
+
+// stream sends a response whose body may still be arriving. False means that it can not be had from the start any more.
+func (rd *read) stream(fl *flight) bool {
+	h := &fl.head
+	body, ok := h.spool.reader()
+	if !ok {
+		return false
+	}
+	defer body.close()
+	rd.ev.Result, rd.ev.Reason = resultOf(rd.collapsed, ResultMiss), rd.reasonOf(h)
+	out := rd.w.Header()
+	copyHeader(out, h.header)
+	rd.status.Stored = h.admission.Store && !h.failed
+	rd.setTTL(h)
+	policy.AddCacheStatus(out, &rd.status)
+	if !h.failed && rd.answeredCondition(h.status, out, h.admission.Life.BornAt) {
+		return true
+	}
+	start, length := int64(0), h.length
+	if h.status == http.StatusOK && rd.req.Range && h.length >= 0 {
+		var done bool
+		if start, length, done = rd.rangeOfArriving(h.length); done {
+			return true
+		}
+	} else {
+		rd.announceTrailer(h.trailer)
+		rd.writeHeader(h.status)
+	}
+	if rd.r.Method != http.MethodHead {
+		rd.follows(body, start, length)
+		rd.sendTrailer(h.trailer)
+	}
+	return true
+}
+
+// reasonOf is why this request went to the origin; a response that can not be stored says so itself.
+func (rd *read) reasonOf(h *head) policy.Reason {
+	if !h.admission.Store && h.admission.Reason != 0 {
+		rd.status.Detail = h.admission.Reason.String()
+	}
+	return rd.ev.Reason
+}
+
+func (rd *read) setTTL(h *head) {
+	if rd.status.Stored {
+		rd.status.TTL, rd.status.HasTTL = policy.Seconds(h.admission.Life.TTL(time.Now())), true
+	}
+}
+
+func copyHeader(dst, src http.Header) {
+	for name, values := range src {
+		dst[name] = append([]string(nil), values...)
+	}
+}
+
+// follows copies a body as it arrives: length bytes from start, or all of it for a negative length. It flushes whenever it has caught up.
+func (rd *read) follows(body *spoolReader, start, length int64) {
+	flush := http.NewResponseController(rd.w).Flush
+	skip, left := start, length
+	for left != 0 {
+		b, err := body.next()
+		switch {
+		case err == io.EOF:
+			return
+		case err != nil:
+			rd.abort(err)
+		case b == nil:
+			_ = flush() // a writer that can not flush sends what it has when it is full
+			if err := body.wait(rd.ctx); err != nil {
+				rd.leaveEarly(err)
+			}
+			continue
+		}
+		b = cut(b, &skip, &left)
+		if len(b) > 0 && !rd.write(b) {
+			rd.leaveEarly(context.Canceled)
+		}
+	}
+	if start == 0 {
+		rd.settled(body)
+	}
+}
+
+// settled waits until a body that is all there is committed too: a client that comes back at once then finds the record.
+func (rd *read) settled(body *spoolReader) {
+	for {
+		if b, err := body.next(); err != nil || len(b) > 0 || body.wait(rd.ctx) != nil {
+			return
+		}
+	}
+}
+
+// cut drops the bytes of b that are to be skipped and those beyond what is left.
+func cut(b []byte, skip, left *int64) []byte {
+	n := min(*skip, int64(len(b)))
+	*skip -= n
+	b = b[n:]
+	if *left >= 0 {
+		b = b[:min(*left, int64(len(b)))]
+		*left -= int64(len(b))
+	}
+	return b
+}
+
+// leaveEarly ends an answer whose client is gone.
+func (rd *read) leaveEarly(err error) {
+	rd.ev.ClientGone = errors.Is(err, context.Canceled) || rd.ctx.Err() != nil
+	panic(http.ErrAbortHandler)
+}
+
+// takeOver sends an unshared response: this reader reads the origin's body itself, at its own pace.
+func (rd *read) takeOver(fl *flight) bool {
+	body := fl.takeBody()
+	if body == nil {
+		return false
+	}
+	defer body.Close()
+	stop := context.AfterFunc(rd.ctx, func() { fl.cancel(context.Canceled) })
+	defer stop()
+	h := &fl.head
+	rd.ev.Result, rd.ev.Reason = ResultMiss, h.admission.Reason
+	rd.status.Detail = h.admission.Reason.String()
+	out := rd.w.Header()
+	copyHeader(out, h.header)
+	policy.AddCacheStatus(out, &rd.status)
+	rd.announceTrailer(h.trailer)
+	rd.writeHeader(h.status)
+	rd.copyThrough(body, h.length < 0)
+	rd.sendTrailer(h.trailer)
+	return true
+}
+
+// copyThrough copies a body, flushing each read if its length is unknown, so that events reach the client at once.
+func (rd *read) copyThrough(body io.Reader, flushing bool) {
+	if rd.r.Method == http.MethodHead {
+		return
+	}
+	buf := copyBuffers.Get().(*[]byte)
+	defer copyBuffers.Put(buf)
+	flush := http.NewResponseController(rd.w).Flush
+	for {
+		n, err := body.Read(*buf)
+		if n > 0 {
+			if !rd.write((*buf)[:n]) {
+				rd.leaveEarly(context.Canceled)
+			}
+			if flushing {
+				_ = flush()
+			}
+		}
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			rd.abort(err)
+		}
+	}
+}

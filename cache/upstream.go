@@ -1,0 +1,156 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httputil"
+
+	"github.com/swrproxy/swrproxy/policy"
+)
+
+// upstream is where fills and passes go. RoundTrip serves fills; pass sends the client's request on as it is.
+type upstream interface {
+	http.RoundTripper
+	pass(rd *read)
+}
+
+// proxied is an upstream reached through a RoundTripper.
+type proxied struct{ http.RoundTripper }
+
+// forwarded are the fields that httputil.ReverseProxy removes before Rewrite; the transport decides on them.
+var forwarded = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}
+
+// pass uses httputil.ReverseProxy, which handles upgrades, trailers, 1xx and flushing.
+func (p proxied) pass(rd *read) {
+	target := rd.target
+	proxy := &httputil.ReverseProxy{
+		Transport:  p.RoundTripper,
+		BufferPool: bufferPool{},
+		Rewrite: func(pr *httputil.ProxyRequest) {
+			for _, name := range forwarded {
+				if v, ok := pr.In.Header[name]; ok {
+					pr.Out.Header[name] = v
+				}
+			}
+			pr.Out.URL = target.URL()
+			pr.Out.Host = target.Authority
+		},
+		ModifyResponse: func(resp *http.Response) error {
+			rd.passed(resp.StatusCode, resp.Header)
+			rd.keepAnswer(resp)
+			return nil
+		},
+		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { rd.passFailed(err) },
+	}
+	proxy.ServeHTTP(&countedWriter{ResponseWriter: rd.w, rd: rd}, rd.r)
+}
+
+type bufferPool struct{}
+
+func (bufferPool) Get() []byte  { return *copyBuffers.Get().(*[]byte) }
+func (bufferPool) Put(b []byte) { copyBuffers.Put(&b) }
+
+// countedWriter counts what a pass writes. Unwrap keeps flushing, hijacking and deadlines within reach.
+type countedWriter struct {
+	http.ResponseWriter
+	rd *read
+}
+
+// Unwrap is for [http.ResponseController].
+func (w *countedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *countedWriter) Write(b []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(b)
+	w.rd.ev.Bytes += int64(n)
+	return n, err
+}
+
+// handled is an upstream that is a handler in this process.
+type handled struct{ handlerTransport }
+
+// pass calls the handler with the client's own writer, so that upgrades and streaming work as without the cache. Cache-Status is put in front
+// unless the request is an upgrade.
+func (u handled) pass(rd *read) {
+	if rd.ev.Reason == policy.ReasonUpgrade {
+		rd.ev.Status = http.StatusSwitchingProtocols
+		u.next.ServeHTTP(rd.w, rd.r)
+		return
+	}
+	u.next.ServeHTTP(&statusWriter{countedWriter: countedWriter{ResponseWriter: rd.w, rd: rd}}, rd.r)
+}
+
+// statusWriter adds Cache-Status when a passed handler begins its answer.
+type statusWriter struct {
+	countedWriter
+	begun bool
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	if !w.begun && status >= 200 {
+		w.begun = true
+		w.rd.passed(status, w.Header())
+	}
+	w.countedWriter.ResponseWriter.WriteHeader(status)
+}
+
+func (w *statusWriter) Write(b []byte) (int, error) {
+	if !w.begun {
+		w.WriteHeader(http.StatusOK)
+	}
+	return w.countedWriter.Write(b)
+}
+
+// pass sends the request straight to the upstream.
+func (rd *read) pass(why policy.Reason) {
+	rd.ev.Result, rd.ev.Reason = ResultPass, why
+	rd.status.Fwd = policy.FwdBypass
+	if why == policy.ReasonMethod {
+		rd.status.Fwd = policy.FwdMethod
+	}
+	rd.status.Detail = why.String()
+	rd.up.pass(rd)
+}
+
+// passed sees the head of a passed response before it goes to the client.
+func (rd *read) passed(status int, h http.Header) {
+	rd.ev.Status = status
+	rd.status.FwdStatus = status
+	policy.AddCacheStatus(h, &rd.status)
+	if policy.Invalidates(rd.r.Method, status) {
+		rd.c.invalidateBy(rd.target, h)
+	}
+}
+
+// passFailed answers for an upstream that failed a passed request.
+func (rd *read) passFailed(err error) {
+	if rd.ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		rd.ev.ClientGone, rd.ev.Status = true, statusClientClosed
+		panic(http.ErrAbortHandler)
+	}
+	rd.ev.Err = err
+	rd.reject(statusOf(err), policy.ReasonOriginFailed, ResultError)
+}
+
+// passHead sends a HEAD on. Its answer freshens or invalidates the stored GET: RFC 9111 §4.3.5.
+func (rd *read) passHead() {
+	rd.ev.Result = ResultMiss
+	req := rd.upstreamRequest(rd.ctx)
+	req.Method = http.MethodHead
+	req.Header = rd.passHeader()
+	sentAt := rd.start
+	resp, err := rd.up.RoundTrip(req)
+	if err != nil {
+		if rd.ctx.Err() != nil {
+			rd.clientGone()
+		}
+		rd.fail(err, policy.ReasonOriginFailed)
+		return
+	}
+	defer resp.Body.Close()
+	rd.headFreshens(resp, sentAt)
+	rd.status.FwdStatus = resp.StatusCode
+	copyHeader(rd.w.Header(), resp.Header)
+	policy.AddCacheStatus(rd.w.Header(), &rd.status)
+	rd.writeHeader(resp.StatusCode)
+}

@@ -36,10 +36,14 @@ func Admit(s *Settings, req *Request, status int, h http.Header, requestAt, resp
 		return Admission{Reason: r}
 	}
 	f := s.lifetime(&c, status, h, responseAt)
-	adm := Admission{Strip: strip, Life: s.life(&c, f, h, requestAt, responseAt)}
-	if req.Method == http.MethodPost && !(f.stated && f.d > 0) {
+	switch {
+	case req.Method == http.MethodPost && !(f.stated && f.d > 0):
 		return Admission{Reason: ReasonMethod}
+	case !f.stated && !c.public && !cacheableByDefault(status):
+		// RFC 9111 §3: nothing says that a response with this status may be stored at all.
+		return Admission{Reason: ReasonNoFreshness}
 	}
+	adm := Admission{Strip: strip, Life: s.life(&c, f, status, h, requestAt, responseAt)}
 	adm.Store = useful(&adm.Life, h, responseAt)
 	adm.Shareable = !adm.Life.has(NoCache) && (f.d > 0 || f.control || c.public)
 	if !adm.Store {

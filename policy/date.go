@@ -6,24 +6,38 @@ import (
 	"time"
 )
 
-// HTTPTime parses an HTTP-date in one of the three forms of RFC 9110 §5.6.7 and nothing else: the weekday must be a weekday, one-digit
-// hours, other zones and missing commas are not taken. A two-digit year of the RFC 850 form that would lie more than 50 years
+// HTTPTime parses an HTTP-date in one of the three forms of RFC 9110 §5.6.7 and nothing else: one-digit hours, other zones, other case and missing
+// commas are not taken. Only the day's name is not held against the date. A two-digit year of the RFC 850 form that would lie more than 50 years
 // ahead cannot be judged without a clock; years 69 to 99 are read as 19xx, others as 20xx.
 func HTTPTime(s string) (time.Time, bool) {
-	layout := time.ANSIC
+	layout, day := time.ANSIC, 3
 	switch comma := strings.IndexByte(s, ','); {
 	case comma == 3 && len(s) == len(http.TimeFormat):
 		layout = http.TimeFormat
 	case comma > 3:
-		layout = "Monday, 02-Jan-06 15:04:05 GMT"
+		layout, day = "Monday, 02-Jan-06 15:04:05 GMT", comma
 	case len(s) != len(time.ANSIC):
 		return time.Time{}, false
 	}
 	t, err := time.Parse(layout, s)
-	if err != nil || t.Format(layout) != s {
+	if err != nil || !isDayName(s[:day]) {
+		return time.Time{}, false
+	}
+	// time.Parse takes more than the grammar has; what it read has to look the same when written.
+	if written := t.Format(layout); written[strings.IndexAny(written, ", "):] != s[day:] {
 		return time.Time{}, false
 	}
 	return t.UTC(), true
+}
+
+// isDayName reports a day's name, short or long, in the one case that the grammar has.
+func isDayName(s string) bool {
+	for d := time.Sunday; d <= time.Saturday; d++ {
+		if name := d.String(); s == name || s == name[:3] {
+			return true
+		}
+	}
+	return false
 }
 
 // dateOf parses a singleton date field; several lines, or none, are no date.

@@ -16,22 +16,23 @@ type freshness struct {
 }
 
 // lifetime is the freshness lifetime of a response (RFC 9111 §4.2.1): s-maxage, max-age, Expires; without these what the rule says, or a
-// guess from Last-Modified. An operator's TTL comes before the guess.
+// guess from Last-Modified. An operator's TTL comes before the guess. Garbage in Cache-Control, where a lifetime may have been meant, leaves no
+// room for either: the response is stale (§4.2.1).
 func (s *Settings) lifetime(c *responseControl, status int, h http.Header, responseAt time.Time) freshness {
-	ttl, ruled := s.ttl(c, status)
+	ttl, ruled := s.ttl(status)
 	if ruled && s.Override {
 		return freshness{d: ttl, stated: true, control: true}
 	}
 	if f := explicitLifetime(c, h, responseAt); f.stated {
 		return f
 	}
-	if ruled {
+	if ruled && !c.invalid {
 		return freshness{d: ttl, stated: true, control: true}
 	}
 	return s.heuristicLifetime(c, status, h, responseAt)
 }
 
-// explicitLifetime is what the origin states. What it states and cannot be read means "stale" (RFC 9111 §4.2.1, §5.3).
+// explicitLifetime is what the origin states; what of it cannot be read means "stale" (RFC 9111 §4.2.1, §5.3).
 func explicitLifetime(c *responseControl, h http.Header, responseAt time.Time) freshness {
 	switch {
 	case c.sMaxAge.Set:
@@ -40,8 +41,6 @@ func explicitLifetime(c *responseControl, h http.Header, responseAt time.Time) f
 		return freshness{d: c.maxAge.D, flags: Explicit, stated: true, control: true}
 	case len(h["Expires"]) > 0 && !c.targeted:
 		return freshness{d: expiresLifetime(h, responseAt), flags: Explicit, stated: true}
-	case c.invalid:
-		return freshness{stated: true}
 	}
 	return freshness{}
 }
@@ -66,7 +65,7 @@ func expiresLifetime(h http.Header, responseAt time.Time) time.Duration {
 
 // ttl is the rule's lifetime for a status, if it has one. A general TTL is for what is cacheable by default, so that it never stores
 // errors that the origin did not mean to be stored.
-func (s *Settings) ttl(c *responseControl, status int) (time.Duration, bool) {
+func (s *Settings) ttl(status int) (time.Duration, bool) {
 	if d, ok := s.StatusTTL[status]; ok {
 		return min(max(d, 0), Forever), true
 	}
@@ -79,7 +78,7 @@ func (s *Settings) ttl(c *responseControl, status int) (time.Duration, bool) {
 // heuristicLifetime is a fraction of the time since the last modification (RFC 9111 §4.2.2), for statuses that are cacheable by default or
 // responses that say public.
 func (s *Settings) heuristicLifetime(c *responseControl, status int, h http.Header, responseAt time.Time) freshness {
-	if s.Heuristic < 0 || !cacheableByDefault(status) && !c.public {
+	if s.Heuristic < 0 || c.invalid || !cacheableByDefault(status) && !c.public {
 		return freshness{}
 	}
 	modified, ok := dateOf(h, "Last-Modified")
@@ -105,7 +104,7 @@ func (s *Settings) heuristicLifetime(c *responseControl, status int, h http.Head
 }
 
 // life puts the lifetime, the stale windows and the age together.
-func (s *Settings) life(c *responseControl, f freshness, h http.Header, requestAt, responseAt time.Time) Life {
+func (s *Settings) life(c *responseControl, f freshness, status int, h http.Header, requestAt, responseAt time.Time) Life {
 	l := Life{BornAt: bornAt(h, requestAt, responseAt), FreshFor: f.d, Flags: f.flags}
 	if _, exact := ageField(h); s.StrictAge && !exact {
 		l.FreshFor = 0
@@ -117,10 +116,10 @@ func (s *Settings) life(c *responseControl, f freshness, h http.Header, requestA
 	if ruled {
 		// Deviation: an override takes over what the origin says about reuse, no-cache and must-revalidate included
 		// (RFC 9111 §5.2.2.2, §5.2.2.4): the operator states a lifetime in its place.
-		l.StaleFor, l.ErrorFor = window(c.staleWhileRevalidate, s.StaleWhileRevalidate, true), window(c.staleIfError, s.StaleIfError, true)
+		l.StaleFor, l.ErrorFor = s.ruleWindows(c, status, true)
 		return l
 	}
-	s.windows(c, &l)
+	s.windows(c, &l, status)
 	return l
 }
 
@@ -129,7 +128,7 @@ func (s *Settings) life(c *responseControl, f freshness, h http.Header, requestA
 // Deviation: s-maxage implies proxy-revalidate (RFC 9111 §5.2.2.10), which forbids stale use, yet a window that the same response states
 // explicitly is honoured: the origin addressed both to shared caches, and the window would mean nothing otherwise.
 // must-revalidate, proxy-revalidate and no-cache forbid every window, explicit ones too.
-func (s *Settings) windows(c *responseControl, l *Life) {
+func (s *Settings) windows(c *responseControl, l *Life, status int) {
 	if c.noCache {
 		l.Flags |= NoCache
 	}
@@ -145,9 +144,17 @@ func (s *Settings) windows(c *responseControl, l *Life) {
 			l.Flags |= OriginStale
 		}
 	default:
-		l.StaleFor = window(c.staleWhileRevalidate, s.StaleWhileRevalidate, s.Override)
-		l.ErrorFor = window(c.staleIfError, s.StaleIfError, s.Override)
+		l.StaleFor, l.ErrorFor = s.ruleWindows(c, status, s.Override)
 	}
+}
+
+// ruleWindows chooses between the windows that the origin states and those of the rule. The rule's are for good answers: an expired error
+// is not served in place of a new attempt or of a newer error.
+func (s *Settings) ruleWindows(c *responseControl, status int, override bool) (staleFor, errorFor time.Duration) {
+	if status >= http.StatusInternalServerError {
+		return c.staleWhileRevalidate.D, 0
+	}
+	return window(c.staleWhileRevalidate, s.StaleWhileRevalidate, override), window(c.staleIfError, s.StaleIfError, override)
 }
 
 // window chooses between what the origin states and what the rule says.

@@ -69,6 +69,8 @@ func TestFreshnessLifetime(t *testing.T) {
 		"override":                                         {&Settings{TTL: time.Hour, Override: true}, 200, []string{"Cache-Control: max-age=0, s-maxage=1", "Expires: 0"}, time.Hour, 0},
 		"override takes over no-cache and must-revalidate": {&Settings{TTL: time.Hour, Override: true}, 200, []string{"Cache-Control: no-cache, must-revalidate"}, time.Hour, 0},
 		"override without TTL leaves the origin's":         {&Settings{Override: true, StaleIfError: sec}, 200, []string{"Cache-Control: max-age=5, must-revalidate"}, 5 * sec, Explicit | MustRevalidate},
+		"TTL not beside garbage":                           {&Settings{TTL: time.Hour}, 200, []string{"Cache-Control: public; max-age 30"}, 0, Explicit},
+		"TTL not beside other garbage":                     {&Settings{TTL: time.Hour}, 200, []string{"Cache-Control: @@"}, 0, 0},
 		"TTL beyond all measure":                           {&Settings{TTL: 1<<63 - 1}, 200, nil, Forever, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -193,5 +195,23 @@ func TestStaleWindows(t *testing.T) {
 				t.Errorf("windows %v, %v, may be stale: %v; want %v, %v, %v", l.StaleFor, l.ErrorFor, !l.forbidsStale(), tt.swr, tt.sie, tt.mayStale)
 			}
 		})
+	}
+}
+
+// A rule's windows are for good answers; an expired error is served for no longer than the origin asked.
+func TestStaleWindowsOfErrors(t *testing.T) {
+	rule := &Settings{StaleWhileRevalidate: 7 * sec, StaleIfError: 8 * sec}
+	for _, status := range []int{500, 503, 599} {
+		l := lifeOf(t, rule, status, "Cache-Control: max-age=1")
+		if l.StaleFor != 0 || l.ErrorFor != 0 {
+			t.Errorf("%d: windows %v, %v", status, l.StaleFor, l.ErrorFor)
+		}
+		l = lifeOf(t, rule, status, "Cache-Control: max-age=1, stale-while-revalidate=3, stale-if-error=4")
+		if l.StaleFor != 3*sec || l.ErrorFor != 0 {
+			t.Errorf("%d: stated windows %v, %v", status, l.StaleFor, l.ErrorFor)
+		}
+	}
+	if l := lifeOf(t, rule, 404, "Cache-Control: max-age=1"); l.StaleFor != 7*sec || l.ErrorFor != 8*sec {
+		t.Errorf("404: windows %v, %v", l.StaleFor, l.ErrorFor)
 	}
 }

@@ -38,16 +38,17 @@ func (e *BadTarget) Error() string {
 	return fmt.Sprintf("policy: bad request target: %s %q: %s", e.Part, e.Value, e.Why)
 }
 
-// NewTarget returns the normal form of r's target on a connection of the given scheme. An absolute-form target wins over Host (RFC 9112
-// §3.2.2, §3.3), except for its scheme, which is the connection's. It does not allocate when everything is normal already. The error
-// is always a *BadTarget.
+// NewTarget returns the normal form of r's target on a connection of the given scheme. An absolute-form target wins over the Host field (RFC
+// 9112 §3.2.2, §3.3), except for its scheme, which is the connection's; net/http has already put the winner into r.Host. For requests of a
+// client r.Host is the Host field that goes out, which is what the origin tells sites apart by. It does not allocate when everything is
+// normal already. The error is always a *BadTarget.
 func NewTarget(r *http.Request, scheme string) (Target, error) {
 	if r.Method == http.MethodConnect {
 		return Target{}, &BadTarget{"method", r.Method, "this is not a tunnel"}
 	}
-	host := r.URL.Host
+	host := r.Host
 	if host == "" {
-		host = r.Host
+		host = r.URL.Host
 	}
 	return newTarget(r.Method, scheme, host, rawPath(r), r.URL.RawQuery, r.RequestURI)
 }

@@ -51,7 +51,7 @@
 //
 // # RFC coverage
 //
-// RFC 9110 §7.6.1 (Connection), §7.6.3 (Via), §7.8 (Upgrade), §9.2 (safe and idempotent methods), §10.1.4 (TE), §15.6; RFC 9112
+// RFC 9110 §7.6.1 (Connection), §7.6.2 (Max-Forwards), §7.6.3 (Via), §7.8 (Upgrade), §9.2 (safe and idempotent methods), §10.1.4 (TE), §15.6; RFC 9112
 // §6, §9.8 (incomplete messages); RFC 9113 towards origins; RFC 7239 (Forwarded).
 //
 // # Limits

@@ -19,6 +19,11 @@ func (p *Pool) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeRequest(req)
 		return nil, &Error{Class: ClassClosed, Err: ErrClosed}
 	}
+	if n, ok := forwardsLeft(req); ok && n == 0 {
+		closeRequest(req)
+		p.gate.leave()
+		return answerLast(req), nil
+	}
 	resp, err := p.exchange(req)
 	if err != nil {
 		closeRequest(req)

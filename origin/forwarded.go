@@ -9,9 +9,6 @@ import (
 	"github.com/swrproxy/swrproxy/internal/hopbyhop"
 )
 
-// MaxHops is how often a request may come by before it counts as a loop.
-const MaxHops = 8
-
 // noUserAgent keeps net/http from adding its own User-Agent. Never modified.
 var noUserAgent = []string{}
 
@@ -30,6 +27,7 @@ func (p *Pool) header(req *http.Request, upgrade string) http.Header {
 	p.addVia(h, req)
 	addForwarded(h, req, peer)
 	p.addConnection(h, req, upgrade)
+	lowerMaxForwards(h, req)
 	if _, ok := h["User-Agent"]; !ok {
 		h["User-Agent"] = noUserAgent
 	}
@@ -107,19 +105,6 @@ func appended(prior, own []string) []string {
 		return own
 	}
 	return []string{strings.Join(prior, ", ") + ", " + own[0]}
-}
-
-// loops reports whether Via names this proxy MaxHops times (RFC 9110 §7.6.3).
-func (p *Pool) loops(h http.Header) bool {
-	seen := 0
-	for _, line := range h["Via"] {
-		for hop := range strings.SplitSeq(line, ",") {
-			if by := strings.Fields(hop); len(by) > 1 && by[1] == p.cfg.Via {
-				seen++
-			}
-		}
-	}
-	return seen >= MaxHops
 }
 
 // addForwarded tells the origin about the peer, in RFC 7239's way and in the older ones. What is still in h came from a

@@ -82,7 +82,7 @@ func (t *target) url(in *url.URL) *url.URL {
 	if t.base == "" || in.Path == "*" {
 		return out
 	}
-	if t.rawBase != t.base || in.RawPath != "" {
+	if t.unusual || in.RawPath != "" {
 		out.RawPath = t.rawBase + in.EscapedPath()
 	}
 	out.Path = t.base + in.Path

@@ -1,15 +1,19 @@
 package origin
 
 import (
+	"bufio"
 	stdcmp "cmp"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -279,19 +283,6 @@ func TestRedirectIsAnAnswer(t *testing.T) {
 	}
 }
 
-func TestLoop(t *testing.T) {
-	s := newOrigin(t, func(http.ResponseWriter, *http.Request) {})
-	p := newPool(t, Config{Via: "edge"}, s.URL)
-	r := inbound("GET", "/", nil)
-	r.Header["Via"] = []string{strings.Repeat("1.1 edge (x), ", MaxHops-2) + "1.1 edgeless, 1.1 edge"}
-	fetch(t, p, r)
-	r.Header["Via"] = append(r.Header["Via"], "2 edge")
-	_, err := p.RoundTrip(r)
-	if got := classOf(t, err); got != ClassLoop || got.Status() != http.StatusLoopDetected {
-		t.Errorf("class %v, status %d", got, got.Status())
-	}
-}
-
 // classOf returns the class of an error that must be an *Error.
 func classOf(t *testing.T, err error) Class {
 	t.Helper()
@@ -321,4 +312,66 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("%s: New gave %v and no error", name, p)
 		}
 	}
+}
+
+// TestExpectContinue: RFC 9110 §10.1.1, the body waits for the origin's word.
+func TestExpectContinue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var read atomic.Bool
+		script := func(c net.Conn) {
+			br := bufio.NewReader(c)
+			r, err := http.ReadRequest(br)
+			if err != nil || read.Load() {
+				t.Errorf("body was read before the origin asked for it, or %v", err)
+				return
+			}
+			io.WriteString(c, "HTTP/1.1 100 Continue\r\n\r\n")
+			io.Copy(io.Discard, r.Body)
+			io.WriteString(c, ok200)
+			hang(c)
+		}
+		p := newPool(t, Config{Dial: only(script).dial}, onlyURL)
+		r := inbound("POST", "/", io.MultiReader(atEOF(func() { read.Store(true) }), strings.NewReader("x")))
+		r.Header.Set("Expect", "100-continue")
+		if _, body := fetch(t, p, r); body != "ok" || !read.Load() {
+			t.Errorf("body %q", body)
+		}
+	})
+}
+
+func TestHeaderAllocations(t *testing.T) {
+	p := newPool(t, Config{}, onlyURL)
+	r := inbound("GET", "/", nil)
+	r.Header = http.Header{"Accept": {"*/*"}, "User-Agent": {"t"}, "Accept-Encoding": {"br"}, "Cookie": {"a=b"}}
+	// Four for the map, one for our values, one for Forwarded.
+	if n := testing.AllocsPerRun(100, func() { p.header(r, "") }); n > 6 {
+		t.Errorf("%v allocations, want 6 at most", n)
+	}
+}
+
+// FuzzURL: the bytes of path and query arrive as they came, behind the base path.
+func FuzzURL(f *testing.F) {
+	for _, seed := range []string{"/", "//a", "/a%2Fb", "/%7E?x=%", "/a?", "/[;]@", "/é", "*", "/a//../b?c#d"} {
+		f.Add(seed, "/b%2Fc")
+		f.Add(seed, "")
+	}
+	f.Fuzz(func(t *testing.T, in, base string) {
+		got, err := url.ParseRequestURI(in)
+		if err != nil || !strings.HasPrefix(got.Path, "/") || got.Opaque != "" {
+			t.Skip()
+		}
+		u, err := url.Parse("http://192.0.2.1" + base)
+		if err != nil || checkURL(u) != nil {
+			t.Skip()
+		}
+		target, err := newTarget(u, &Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := strings.TrimRight(u.EscapedPath(), "/") + got.EscapedPath()
+		out := target.url(got)
+		if out.EscapedPath() != want || out.RawQuery != got.RawQuery {
+			t.Errorf("base %q, in %q: sent %q, want %q", base, in, out.RequestURI(), want)
+		}
+	})
 }

@@ -39,6 +39,7 @@ type target struct {
 	hostname string // to resolve; "" for an address
 	base     string // decoded path before every request's path, without a final slash
 	rawBase  string // the same, escaped
+	unusual  bool   // rawBase is not the escaping that net/url would choose
 	http2    bool   // main may speak HTTP/2
 	health   health
 	dialer   dialer
@@ -62,13 +63,17 @@ func newTarget(u *url.URL, cfg *Config) (*target, error) {
 		name:    u.Scheme + "://" + u.Host,
 		scheme:  u.Scheme,
 		host:    u.Host,
-		base:    strings.TrimRight(u.Path, "/"),
 		rawBase: strings.TrimRight(u.EscapedPath(), "/"),
+		unusual: u.RawPath != "",
 		http2:   u.Scheme != "http",
 		cfg:     cfg,
 	}
 	if u.Scheme == "h2c" {
 		t.scheme = "http"
+	}
+	var err error
+	if t.base, err = url.PathUnescape(t.rawBase); err != nil { // trimmed while escaped: a final %2F stays
+		return nil, err
 	}
 	if _, err := netip.ParseAddr(u.Hostname()); err != nil {
 		t.hostname = u.Hostname()

@@ -60,8 +60,8 @@ type Rule struct {
 type FillConfig struct {
 	// Tenure is how long a fill without progress keeps its key. 0 means 10 s.
 	Tenure time.Duration
-	// Wait is how long a reader waits for somebody else's fill before it goes to the origin itself. 0 means 15 s, negative no limit
-	// but the reader's own context.
+	// Wait is how long a reader waits for somebody else's fill. After that it gets what is stored, if that may be served in place of an
+	// error, else 504; it does not go to an origin that is slow already. 0 means 15 s, negative no limit but the reader's own context.
 	Wait time.Duration
 	// Concurrency is how many fills may run at once for one origin. 0 means 512, negative no limit. Fills that readers wait for queue for a
 	// place; a background refresh that finds none is dropped, the next stale read tries again.

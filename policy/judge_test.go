@@ -111,8 +111,10 @@ func TestExpire(t *testing.T) {
 			if purged.TTL(t0.Add(max(at, 0))) > 0 {
 				t.Errorf("flags %b, purged at %v: still fresh", flags, at)
 			}
-			if purged.FreshFor > l.FreshFor || purged.FreshFor+purged.StaleFor > l.FreshFor+l.StaleFor ||
-				purged.FreshFor+purged.ErrorFor > l.FreshFor+l.ErrorFor || !purged.BornAt.Equal(l.BornAt) {
+			if purged.Age(t0.Add(at)) < l.FreshFor && at >= 0 {
+				t.Errorf("flags %b, purged at %v: age %v looks fresh to others", flags, at, purged.Age(t0.Add(at)))
+			}
+			if purged.FreshFor > l.FreshFor || purged.StaleFor > l.StaleFor || purged.ErrorFor > l.ErrorFor || purged.BornAt.After(l.BornAt) {
 				t.Errorf("flags %b, purged at %v: %+v outlives %+v", flags, at, purged, l)
 			}
 			again := purged.Expire(t0.Add(at + 2*sec))

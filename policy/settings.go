@@ -6,8 +6,10 @@ import "time"
 type SetCookie uint8
 
 const (
-	// RefuseSetCookie does not store it. Deviation: RFC 9111 §7.3 lets a cache store it; a stored cookie given to all is the worst
-	// that a shared cache can do, so storing is the operator's explicit choice.
+	// RefuseSetCookie does not store it.
+	//
+	// Deviation: RFC 9111 §7.3 lets a cache store it; a stored cookie given to all is the worst that a shared cache can do, so storing is
+	// the operator's explicit choice.
 	RefuseSetCookie SetCookie = iota
 	// StripSetCookie stores it without Set-Cookie, so that hits carry no cookie.
 	StripSetCookie
@@ -62,7 +64,9 @@ type Settings struct {
 	// SetCookie says what becomes of responses with Set-Cookie.
 	SetCookie SetCookie
 	// Authorized stores answers to requests with Authorization as if they said public. Dangerous: only for origins that use
-	// the field for something else than telling users apart (RFC 9111 §3.5).
+	// the field for something else than telling users apart.
+	//
+	// Deviation: RFC 9111 §3.5 forbids that without the origin's permission.
 	Authorized bool
 	// Directives says whether request directives count.
 	Directives Directives
@@ -84,14 +88,17 @@ type Settings struct {
 	// SelectLanguage lets a request reuse the stored response whose Content-Language is the one language that the request's
 	// Accept-Language likes best, even when the request that it was made for differs (RFC 9111 §4.1; see AppendLanguage).
 	SelectLanguage bool
-	// TrustNotModified lets a 304 update the stored response whose validator was sent, even if the 304 names another ETag. Deviation from
-	// RFC 9111 §4.3.4 when set.
+	// TrustNotModified lets a 304 update the stored response whose validator was sent, even if the 304 names another ETag.
+	//
+	// Deviation: RFC 9111 §4.3.4 forbids that; the stored bytes may be older than what the 304 speaks of.
 	TrustNotModified bool
 	// UndatedNotModified answers 304 to If-Modified-Since with any past date when the stored response has neither Last-Modified nor ETag.
-	// A client with an older copy then keeps it. Deviation from RFC 9111 §4.3.2 when set.
+	//
+	// Deviation: RFC 9111 §4.3.2 compares with Date then; a client with an older copy is told that it is current, and keeps it.
 	UndatedNotModified bool
-	// StrictAge takes a response whose Age is not one single non-negative integer as stale on arrival. Deviation from RFC 9111 §5.1 when set,
-	// which says to use the first member and to ignore what is invalid.
+	// StrictAge takes a response whose Age is not one single non-negative integer as stale on arrival.
+	//
+	// Deviation: RFC 9111 §5.1 says to use the first member of a list and to ignore what is invalid.
 	StrictAge bool
 }
 

@@ -1,0 +1,240 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/swrproxy/swrproxy/cache"
+)
+
+// Report is what [Check] found.
+type Report struct {
+	// Records is how many records there are, Bytes the size of their bodies.
+	Records, Bytes int64
+	// Orphans is how many body files no record owns; they are removed after the next start.
+	Orphans int64
+	// Problems says what is wrong: with bbolt's pages, records, bodies. A store that opens would drop what they name.
+	Problems []string
+}
+
+// maxProblems bounds a report.
+const maxProblems = 1000
+
+func (r *Report) problem(format string, args ...any) {
+	switch len(r.Problems) {
+	case maxProblems:
+		r.Problems = append(r.Problems, "and more")
+	case maxProblems + 1:
+	default:
+		r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
+	}
+}
+
+// Check verifies everything in the store at path: pages, records, every body. It changes nothing, and fails with ErrInUse while a
+// process has the store open. An error means that it could not look, or that ctx ended.
+func Check(ctx context.Context, path string) (Report, error) {
+	var rep Report
+	s, err := openToRead(path)
+	if err == nil {
+		err = s.check(ctx, &rep)
+		if cerr := s.closeOffline(); err == nil {
+			err = cerr
+		}
+	}
+	if err != nil {
+		return rep, fmt.Errorf("check disk store %s: %w", path, err)
+	}
+	return rep, nil
+}
+
+// openToRead opens a store without its goroutines and without mending anything.
+func openToRead(path string) (*Store, error) {
+	o := Options{Path: path}
+	if err := o.setDefaults(); err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(path, indexName)); err != nil {
+		return nil, err
+	}
+	s := &Store{opt: o}
+	var err error
+	if s.lockFile, err = lock(path, o.LockWait); err != nil {
+		return nil, err
+	}
+	db, st, err := openIndex(path, o.Max, 0)
+	if err != nil {
+		_ = s.lockFile.Close() // nothing was written
+		return nil, err
+	}
+	s.adopt(db, st)
+	s.verified.first = ^uint64(0) // nothing is taken on trust
+	return s, nil
+}
+
+func (s *Store) closeOffline() error {
+	return errors.Join(s.closeIndex(), s.lockFile.Close())
+}
+
+func (s *Store) check(ctx context.Context, rep *Report) error {
+	if err := s.checkPages(rep); err != nil {
+		return err
+	}
+	if err := s.checkRecords(ctx, rep); err != nil {
+		return err
+	}
+	s.checkFiles(rep)
+	return nil
+}
+
+func (s *Store) checkPages(rep *Report) error {
+	return s.offline(func(tx *bbolt.Tx) error {
+		for err := range tx.Check() {
+			rep.problem("database: %v", err)
+		}
+		return nil
+	})
+}
+
+// offline is view without the report to a writer that does not run.
+func (s *Store) offline(f func(*bbolt.Tx) error) error {
+	return guard(func() error { return s.db.View(f) })
+}
+
+func (s *Store) checkRecords(ctx context.Context, rep *Report) error {
+	return s.offline(func(tx *bbolt.Tx) error {
+		return tx.Bucket(bucketRecords).ForEach(func(k, v []byte) error {
+			if err := s.checkRecord(tx, k, v, rep); err != nil {
+				rep.problem("record %x: %v", k, err)
+			}
+			return ctx.Err()
+		})
+	})
+}
+
+func (s *Store) checkRecord(tx *bbolt.Tx, k, v []byte, rep *Report) error {
+	r, head, err := decodeValue(v)
+	if err != nil {
+		return err
+	}
+	rep.Records++
+	rep.Bytes += head.body.size
+	if h := s.hash(r.Key); h != be64(k) {
+		return fmt.Errorf("%w: key %q belongs under %016x", errDamaged, r.Key, h)
+	}
+	if o := tx.Bucket(bucketOrder).Get(key64(head.place)); len(o) != 24 || be64(o) != be64(k) {
+		return fmt.Errorf("%w: no place in the order of use", errDamaged)
+	}
+	return s.checkBody(tx, head.body)
+}
+
+func (s *Store) checkBody(tx *bbolt.Tx, b ref) error {
+	switch b.kind {
+	case bodyInline:
+		_, err := inline(tx, b)
+		return err
+	case bodyFile:
+		f, err := s.openFile(b)
+		if err != nil {
+			return err
+		}
+		return f.Close()
+	default:
+		return nil
+	}
+}
+
+// checkFiles counts body files without an owner.
+func (s *Store) checkFiles(rep *Report) {
+	names, err := filepath.Glob(s.path("bodies", "*", "*"))
+	if err != nil {
+		rep.problem("bodies: %v", err)
+	}
+	err = s.offline(func(tx *bbolt.Tx) error {
+		for _, name := range names {
+			id, err := strconv.ParseUint(filepath.Base(name), 16, 64)
+			if err != nil || tx.Bucket(bucketFiles).Get(key64(id)) == nil {
+				rep.Orphans++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		rep.problem("bodies: %v", err)
+	}
+}
+
+// Compact rewrites the database file of the store at path without its free pages, and tells its size in bytes before and after. It needs
+// room for a second file meanwhile, and fails with ErrInUse while a process has the store open. After a crash in the middle
+// the store is as before.
+func Compact(path string) (before, after int64, err error) {
+	s, err := openToRead(path)
+	if err == nil {
+		before, after, err = s.compact()
+		if cerr := s.lockFile.Close(); err == nil {
+			err = cerr
+		}
+	}
+	if err != nil {
+		return before, after, fmt.Errorf("compact disk store %s: %w", path, err)
+	}
+	return before, after, nil
+}
+
+// compactBatch is how many bytes one transaction of a compaction copies.
+const compactBatch = 16 << 20
+
+func (s *Store) compact() (before, after int64, err error) {
+	from, to := s.path(indexName), s.path(indexName+".compact")
+	if err := os.RemoveAll(to); err != nil {
+		return 0, 0, err
+	}
+	if before, err = fileSize(from); err == nil {
+		err = guard(func() error { return copyIndex(to, s.db) })
+	}
+	if cerr := s.closeIndex(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(to, from)
+	}
+	if err != nil {
+		_ = os.Remove(to) // overwritten by the next attempt
+		return before, before, err
+	}
+	after, err = fileSize(from)
+	return before, after, err
+}
+
+func copyIndex(to string, src *bbolt.DB) error {
+	dst, err := bbolt.Open(to, 0o600, indexOptions())
+	if err != nil {
+		return err
+	}
+	dst.AllocSize = 64 << 10
+	err = bbolt.Compact(dst, src, compactBatch)
+	if err == nil {
+		err = dst.Sync()
+	}
+	return errors.Join(err, dst.Close())
+}
+
+func fileSize(path string) (int64, error) {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	return fi.Size(), nil
+}
+
+var (
+	_ cache.Store       = (*Store)(nil)
+	_ cache.Walker      = (*Store)(nil)
+	_ cache.StatsSource = (*Store)(nil)
+	_ cache.Spooler     = (*Store)(nil)
+)

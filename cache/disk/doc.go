@@ -1,0 +1,40 @@
+// Package disk is a [cache.Store] in a directory: a bbolt database holds the index, metadata and bodies up to 64 KiB, larger
+// bodies are files of their own. docs/disk-format.md draws the format.
+//
+// # Usage
+//
+//	store, err := disk.Open(disk.Options{Path: "/var/cache/swrproxy", Max: 20 << 30})
+//	…
+//	defer store.Close(ctx) // writes what is queued, until ctx ends
+//
+// A fill that outgrows memory writes to a spool of the store ([Store.NewSpool]) and hands it over with Put, without a copy.
+//
+// # How it works
+//
+// Put and Delete change a queue that Get looks at first, so a change is seen at once; nobody waits for a disk. One goroutine, the
+// writer, takes what has gathered, makes room, writes and syncs body files beside their place, renames them, and commits all of it
+// in one transaction. So a crash loses at most what gathered since the last commit, about half a second.
+//
+// Each value carries a checksum over its metadata, and each body one of its own. Small bodies are checked whenever they are read, body
+// files from before this process once, before their first byte leaves. What fails is dropped and counted as damaged.
+//
+// Room is made before it is needed: of the sixteen records unused for longest the largest goes first. A record read lately
+// gets a second chance. The budget counts the database file, body files, spools and a database that was moved aside.
+//
+// # Concurrency
+//
+// All methods are safe for concurrent use. Goroutines: the writer and, after Open, one that collects orphan files; Close ends both.
+// Lock order: dbMu, then mu; bbolt's own locks are taken under dbMu only. No read transaction outlives the copying of one
+// record, and no slice of bbolt's leaves its transaction.
+//
+// # Errors
+//
+// Open fails if another process uses the path (ErrInUse), or the directory can not be used at all. A database that can not be
+// read, or has an unknown format, is moved aside and the store starts empty. When a disk is full or failing, Put refuses and the
+// writer tries again later; what it could not write stays readable. Options.Notify is told of both.
+//
+// # Limits
+//
+// The database file never shrinks by itself: its free pages are reused; [Compact] rewrites it while no process has it open. Room taken by
+// small records can only be used for files after that.
+package disk

@@ -1,0 +1,149 @@
+package disk
+
+import (
+	"cmp"
+	"os"
+	"slices"
+	"time"
+)
+
+const (
+	// evictWindow is among how many of the records unused for longest the largest is chosen.
+	evictWindow = 16
+	// evictBatch is how many records one transaction evicts at most.
+	evictBatch = 2048
+	// secondChances is how many recently read records one transaction lets off.
+	secondChances = 1024
+)
+
+// candidate is a record that may have to go.
+type candidate struct {
+	place, hash  uint64
+	inDB, inFile int64
+}
+
+// evict removes records until enough says so. With filesOnly it passes those by that free no file. It tells whether any went.
+func (t *txn) evict(tc *touched, filesOnly bool, enough func() bool) (any bool, err error) {
+	for n := 0; n < evictBatch && !enough(); {
+		list, err := t.candidates(tc, filesOnly)
+		if err != nil || len(list) == 0 {
+			return any, err
+		}
+		slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(b.inDB+b.inFile, a.inDB+a.inFile) })
+		for _, c := range list {
+			if enough() {
+				break
+			}
+			if err := t.evictOne(c); err != nil {
+				return any, err
+			}
+			any = true
+			n++
+		}
+	}
+	return any, nil
+}
+
+// candidates lists the records unused for longest. Those read lately move to the end of the order instead.
+func (t *txn) candidates(tc *touched, filesOnly bool) (list []candidate, err error) {
+	var again []candidate
+	cur := t.order.Cursor()
+	for k, v := cur.First(); k != nil && len(list) < evictWindow; k, v = cur.Next() {
+		if len(v) != 24 {
+			continue
+		}
+		c := candidate{be64(k), be64(v), int64(be64(v[8:])), int64(be64(v[16:]))}
+		switch {
+		case filesOnly && c.inFile == 0:
+		case len(again) < secondChances && tc.take(c.hash):
+			again = append(again, c)
+		default:
+			list = append(list, c)
+		}
+	}
+	for _, c := range again {
+		if err := t.toEnd(c); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// toEnd gives a record the latest place.
+func (t *txn) toEnd(c candidate) error {
+	if err := t.order.Delete(key64(c.place)); err != nil {
+		return err
+	}
+	v := append([]byte(nil), t.records.Get(key64(c.hash))...)
+	if h, err := decodeHeader(v); err != nil || h.place != c.place {
+		return nil // the place was left behind
+	}
+	t.st.place++
+	copy(v, key64(t.st.place))
+	if err := t.records.Put(key64(c.hash), v); err != nil {
+		return err
+	}
+	return t.order.Put(key64(t.st.place), orderEntry(c.hash, c.inDB, c.inFile))
+}
+
+func (t *txn) evictOne(c candidate) error {
+	v := t.records.Get(key64(c.hash))
+	head, err := decodeHeader(v)
+	if err != nil || head.place != c.place {
+		return t.order.Delete(key64(c.place)) // left behind
+	}
+	t.evicted = append(t.evicted, victim{c.hash, head.token, isExpired(v)})
+	t.freedDB += c.inDB
+	t.freedFiles += c.inFile
+	return t.remove(c.hash, 0)
+}
+
+// isExpired tells whether the record could not have answered without its origin any more.
+func isExpired(v []byte) bool {
+	r, _, err := decodeValue(v)
+	if err != nil || r.Index != nil {
+		return false
+	}
+	l := &r.Life
+	return time.Now().After(l.BornAt.Add(l.FreshFor + max(l.StaleFor, l.ErrorFor)))
+}
+
+// usage is how the budget stands. All in bytes.
+type usage struct {
+	limit  int64 // what may be used now: the budget, or what the file system has left
+	file   int64 // size of the database file
+	free   int64 // free pages in it
+	bodies int64 // body files
+	spools int64
+	broken int64 // a database that was moved aside
+}
+
+func (s *Store) usage(st state) usage {
+	u := usage{bodies: int64(st.fileBytes), spools: s.gauges.spooled.Load()}
+	u.file, u.free = s.fileSizes()
+	if fi, err := os.Stat(s.path(brokenName)); err == nil {
+		u.broken = fi.Size()
+	}
+	u.limit = s.opt.Max
+	if avail := available(s.opt.Path); avail >= 0 {
+		// Evicting needs a little room itself, and so do others on the file system.
+		reserve := min(max(s.opt.Max/32, 1<<20), 64<<20)
+		u.limit = min(u.limit, u.onDisk()+max(avail-reserve, 0))
+	}
+	return u
+}
+
+// onDisk is what the directory holds.
+func (u usage) onDisk() int64 { return u.file + u.bodies + u.spools + u.broken }
+
+// used is onDisk without the free pages, which can be filled again.
+func (u usage) used() int64 { return u.onDisk() - u.free }
+
+// lacks is by how much used is over its bound if so much more comes. A sixteenth stays free: bbolt copies pages before it frees
+// them, and needs runs of them.
+func (u usage) lacks(inDB, inFiles int64) int64 {
+	return u.used() + inDB + inFiles - (u.limit - u.limit/16)
+}
+
+// lacksFiles is by how much the directory is over its limit if so many bytes of files come: room that only files can make.
+func (u usage) lacksFiles(inFiles int64) int64 { return u.onDisk() + inFiles - u.limit }

@@ -1,0 +1,168 @@
+package disk
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/swrproxy/swrproxy/cache"
+)
+
+// blockSize is the unit in which body files take room.
+const blockSize = 4096
+
+// txn is one write transaction. Its changes to the state and its list of files count only if the commit succeeds. Not safe for
+// concurrent use; the writer's own.
+type txn struct {
+	st                           state
+	meta, records, bodies, files *bbolt.Bucket
+	order                        *bbolt.Bucket
+	unlink                       []uint64 // body files whose records are gone
+	evicted                      []victim
+	freedDB, freedFiles          int64 // room that evictions made, about
+	buf                          []byte
+}
+
+// victim is a record that eviction removed.
+type victim struct {
+	hash, token uint64
+	expired     bool
+}
+
+func newTxn(tx *bbolt.Tx, st state) *txn {
+	t := &txn{
+		st:      st,
+		meta:    tx.Bucket(bucketMeta),
+		records: tx.Bucket(bucketRecords),
+		bodies:  tx.Bucket(bucketBodies),
+		files:   tx.Bucket(bucketFiles),
+		order:   tx.Bucket(bucketOrder),
+	}
+	// These grow at their end only: full pages waste no room.
+	for _, b := range []*bbolt.Bucket{t.bodies, t.files, t.order} {
+		b.FillPercent = 0.95
+	}
+	return t
+}
+
+// save writes the state; the last thing before a commit.
+func (t *txn) save() error { return t.meta.Put(keyState, t.st.encode()) }
+
+// insert stores r with its body, which is in its place already unless content is not nil: then that goes into the database.
+func (t *txn) insert(h uint64, r *cache.Record, b ref, content []byte) error {
+	if err := t.remove(h, b.id); err != nil {
+		return err
+	}
+	t.st.place++
+	t.buf = appendValue(t.buf[:0], r, b, t.st.place)
+	inDB := int64(len(t.buf))
+	if content != nil {
+		if err := t.bodies.Put(key64(b.id), append(key64(h), content...)); err != nil {
+			return err
+		}
+	}
+	if b.kind == bodyInline {
+		inDB += b.size
+	}
+	inFile, err := t.own(h, b, content != nil)
+	if err != nil {
+		return err
+	}
+	if err := t.order.Put(key64(t.st.place), orderEntry(h, inDB, inFile)); err != nil {
+		return err
+	}
+	t.st.records++
+	t.st.token = max(t.st.token, r.Token)
+	return t.records.Put(key64(h), append([]byte(nil), t.buf...)) // bbolt keeps the slice until the commit
+}
+
+// errNoBody means that the body that a record came with is not stored any more.
+var errNoBody = errors.New("disk: body is gone")
+
+// own makes h the owner of a body that is in its place, and returns how much room it takes in files.
+func (t *txn) own(h uint64, b ref, written bool) (inFile int64, err error) {
+	switch {
+	case b.kind == bodyFile:
+		inFile = blocks(b.size)
+		if t.files.Get(key64(b.id)) == nil {
+			t.st.fileBytes += uint64(inFile)
+			// Its former record may have gone in this same transaction.
+			t.unlink = slices.DeleteFunc(t.unlink, func(id uint64) bool { return id == b.id })
+		}
+		return inFile, t.files.Put(key64(b.id), append(key64(h), key64(uint64(b.size))...))
+	case b.kind == bodyInline && !written:
+		v := t.bodies.Get(key64(b.id))
+		if v == nil {
+			return 0, errNoBody
+		}
+		if be64(v) == h {
+			return 0, nil
+		}
+		moved := append(key64(h), v[ownerSize:]...)
+		return 0, t.bodies.Put(key64(b.id), moved)
+	}
+	return 0, nil
+}
+
+// has tells whether a body is in its place and has a record.
+func (t *txn) has(b ref) bool {
+	bucket := t.files
+	if b.kind == bodyInline {
+		bucket = t.bodies
+	}
+	return bucket.Get(key64(b.id)) != nil
+}
+
+// remove forgets the record of h, and its body unless that is keep or belongs to another record by now.
+func (t *txn) remove(h, keep uint64) error {
+	v := t.records.Get(key64(h))
+	if v == nil {
+		return nil
+	}
+	head, err := decodeHeader(v)
+	if err == nil {
+		if err := t.order.Delete(key64(head.place)); err != nil {
+			return err
+		}
+		if head.body.id != keep {
+			if err := t.removeBody(h, head.body); err != nil {
+				return err
+			}
+		}
+	} // a damaged value leaves its place and body behind: eviction comes upon them
+	t.st.records--
+	return t.records.Delete(key64(h))
+}
+
+func (t *txn) removeBody(h uint64, b ref) error {
+	switch b.kind {
+	case bodyFile:
+		v := t.files.Get(key64(b.id))
+		if len(v) < ownerSize || be64(v) != h {
+			return nil
+		}
+		t.st.fileBytes -= min(uint64(blocks(b.size)), t.st.fileBytes)
+		t.unlink = append(t.unlink, b.id)
+		return t.files.Delete(key64(b.id))
+	case bodyInline:
+		v := t.bodies.Get(key64(b.id))
+		if len(v) < ownerSize || be64(v) != h {
+			return nil
+		}
+		return t.bodies.Delete(key64(b.id))
+	default:
+		return nil
+	}
+}
+
+// orderEntry says whose turn a place is, and what its removal would free.
+func orderEntry(h uint64, inDB, inFile int64) []byte {
+	b := key64(h)
+	b = binary.BigEndian.AppendUint64(b, uint64(inDB))
+	return binary.BigEndian.AppendUint64(b, uint64(inFile))
+}
+
+// blocks is the room that a file of this size takes.
+func blocks(size int64) int64 { return (size + blockSize - 1) / blockSize * blockSize }

@@ -10,9 +10,9 @@ import (
 type Admission struct {
 	// Store reports that the response may be stored, and that a stored copy would be of use (RFC 9111 §3).
 	Store bool
-	// Shareable reports that readers who were already waiting when the response came may have it (RFC 9111 §4). It can be true without
-	// Store: a response that is stale on arrival and has no validator serves those who wait and nobody later. It can be false with
-	// Store: a no-cache response has to be validated for each reader.
+	// Shareable reports that readers who were already waiting when the response came may have it (RFC 9111 §4). It
+	// can be true without Store: a response that is stale on arrival and has no validator serves those who wait and
+	// nobody later. It can be false with Store: a no-cache response has to be validated for each reader.
 	Shareable bool
 	// Reason says why it is not stored; 0 when it is.
 	Reason Reason
@@ -24,8 +24,8 @@ type Admission struct {
 	Strip []string
 }
 
-// Admit judges a complete response head that came for req (RFC 9111 §3). A 304 is to be merged with Freshen first and judged as the
-// status of the stored response. s may be nil for the defaults. h is not changed.
+// Admit judges a complete response head that came for req (RFC 9111 §3). A 304 is to be merged with Freshen first and
+// judged as the status of the stored response. s may be nil for the defaults. h is not changed.
 func Admit(s *Settings, req *Request, status int, h http.Header, requestAt, responseAt time.Time) Admission {
 	if s == nil {
 		s = &zeroSettings
@@ -94,8 +94,9 @@ func (s *Settings) refuseKind(c *responseControl, req *Request, status int) Reas
 	return 0
 }
 
-// refusesCookie applies Settings.SetCookie. A lifetime that the rule forces on a response is worse: the origin did not mean it to be
-// shared. So with Override a cookie that answers another cookie is refused unless cookies are kept on purpose.
+// refusesCookie applies Settings.SetCookie. A lifetime that the rule forces on a response is worse: the origin did
+// not mean it to be shared. So with Override a cookie that answers another cookie is refused unless cookies are kept
+// on purpose.
 func (s *Settings) refusesCookie(req *Request, h http.Header, strip []string) bool {
 	if len(h["Set-Cookie"]) == 0 && len(h["Set-Cookie2"]) == 0 {
 		return false

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ageField reads Age. Of a list, or of several lines, the first member counts; a value that is not a non-negative integer is ignored
-// (RFC 9111 §5.1). exact is false when anything but one integer was there.
+// ageField reads Age. Of a list, or of several lines, the first member counts; a value that is not a non-negative
+// integer is ignored (RFC 9111 §5.1). exact is false when anything but one integer was there.
 func ageField(h http.Header) (age time.Duration, exact bool) {
 	lines := h["Age"]
 	if len(lines) == 0 {
@@ -18,8 +18,9 @@ func ageField(h http.Header) (age time.Duration, exact bool) {
 	return age, ok && !more && len(lines) == 1
 }
 
-// bornAt is the instant at which the response's age was zero (RFC 9111 §4.2.3). Date is in whole seconds, so the apparent age is counted in
-// whole seconds too; a Date ahead of us counts as no age, one that is missing or unreadable as the time of reception.
+// bornAt is the instant at which the response's age was zero (RFC 9111 §4.2.3). Date is in whole seconds, so the
+// apparent age is counted in whole seconds too; a Date ahead of us counts as no age, one that is missing or
+// unreadable as the time of reception.
 func bornAt(h http.Header, requestAt, responseAt time.Time) time.Time {
 	age, _ := ageField(h)
 	correctedAge := age + max(responseAt.Sub(requestAt), 0)

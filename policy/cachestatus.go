@@ -60,7 +60,8 @@ type CacheStatus struct {
 	Detail string
 }
 
-// Seconds turns a remaining lifetime into the ttl parameter: whole seconds, rounded down, so that a stale response is never shown with 0.
+// Seconds turns a remaining lifetime into the ttl parameter: whole seconds, rounded down, so that a stale response is
+// never shown with 0.
 func Seconds(ttl time.Duration) int {
 	n := int(ttl / time.Second)
 	if ttl%time.Second < 0 {
@@ -97,7 +98,8 @@ func (c *CacheStatus) Append(dst []byte) []byte {
 	return appendStringParam(dst, "; detail=", c.Detail)
 }
 
-// appendStringParam appends a String of Structured Fields (RFC 9651 §4.1.6); octets that a String cannot hold become "?".
+// appendStringParam appends a String of Structured Fields (RFC 9651 §4.1.6); octets that a String cannot hold become
+// "?".
 func appendStringParam(dst []byte, name, s string) []byte {
 	if s == "" {
 		return dst

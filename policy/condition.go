@@ -23,8 +23,8 @@ var conditionNames = [...]string{"", "pass", "not-modified", "failed"}
 // String returns "pass", "not-modified" or "failed".
 func (c Condition) String() string { return nameOf(conditionNames[:], int(c)) }
 
-// Evaluate judges a request's preconditions against a stored response that would answer it, in the order of RFC 9110 §13.2.2. They count
-// only if the answer without them would be 2xx. bornAt stands in for a missing Date.
+// Evaluate judges a request's preconditions against a stored response that would answer it, in the order of RFC 9110
+// §13.2.2. They count only if the answer without them would be 2xx. bornAt stands in for a missing Date.
 //
 // If-Match and If-Unmodified-Since are judged too: RFC 9110 §13.2.1 asks it of a cache that answers, and §13.1.1 and
 // §13.1.4 let it ignore them.
@@ -73,8 +73,8 @@ func preconditionFailed(req, stored http.Header) bool {
 	return ok && modified.After(since)
 }
 
-// notModifiedSince judges If-Modified-Since: against Last-Modified, else Date, else the time that the response was generated (RFC 9111
-// §4.3.2). A date that cannot be read counts as no condition (RFC 9110 §13.1.3).
+// notModifiedSince judges If-Modified-Since: against Last-Modified, else Date, else the time that the response was
+// generated (RFC 9111 §4.3.2). A date that cannot be read counts as no condition (RFC 9110 §13.1.3).
 func notModifiedSince(req, stored http.Header, bornAt time.Time, undated bool) bool {
 	since, ok := dateOf(req, "If-Modified-Since")
 	if !ok {
@@ -92,22 +92,29 @@ func notModifiedSince(req, stored http.Header, bornAt time.Time, undated bool) b
 	return !modified.After(since)
 }
 
-// NotModifiedHeader returns the fields of a 304: those that a 200 would have had and that a client may need to update what it has, and none
-// that describe content (RFC 9110 §15.4.5). Date, Age and Cache-Status are the caller's. The result shares stored's values.
+// NotModifiedHeader returns the fields of a 304: those that a 200 would have had and that a client may need to update
+// what it has, and none that describe content (RFC 9110 §15.4.5). Date, Age and Cache-Status are the caller's. The
+// result shares stored's values.
 func NotModifiedHeader(stored http.Header) http.Header {
 	h := make(http.Header, len(stored))
+	etag := get(stored, "Etag")
 	for name, lines := range stored {
-		if !describesContent[name] {
+		if InNotModified(name, etag) {
 			h[name] = lines
 		}
 	}
-	if len(h["Etag"]) > 0 {
-		// RFC 9110 §15.4.5: with a strong validator to go by, Last-Modified is of no use to the client.
-		if _, strong := strongETag(h); strong {
-			delete(h, "Last-Modified")
-		}
-	}
 	return h
+}
+
+// InNotModified tells whether a field of a stored response is part of a 304 made from it, given the stored ETag: the
+// same choice as [NotModifiedHeader] makes, for those who do not have the fields in a map. The name must be canonical.
+// With a strong ETag to go by, Last-Modified is of no use to the client (RFC 9110 §15.4.5).
+func InNotModified(name, etag string) bool {
+	if name == "Last-Modified" {
+		tag, ok := parseETag(etag)
+		return !ok || tag.weak
+	}
+	return !describesContent[name]
 }
 
 // describesContent are representation fields that a 304 leaves out; Content-Location stays.

@@ -14,7 +14,8 @@ type responseControl struct {
 	maxAge, sMaxAge, staleWhileRevalidate, staleIfError Span
 	// fields are the names that qualified no-cache and private forms list, canonical (RFC 9111 §5.2.2.4, §5.2.2.7).
 	fields []string
-	// invalid is set when something stood where a directive should be, so that freshness is in doubt (RFC 9111 §4.2.1).
+	// invalid is set when something stood where a directive should be, so that freshness is in doubt (RFC 9111
+	// §4.2.1).
 	invalid bool
 	// targeted is set when a targeted field was used: Cache-Control and Expires do not count then (RFC 9213 §2.2).
 	targeted bool
@@ -34,8 +35,8 @@ func readCacheControl(lines []string) (c responseControl) {
 	return c
 }
 
-// malformed takes a member that is no directive: semicolons or spaces for commas, a quoted string without end. Freshness in it means
-// "stale", and what it says against storing counts (RFC 9111 §4.2.1).
+// malformed takes a member that is no directive: semicolons or spaces for commas, a quoted string without end.
+// Freshness in it means "stale", and what it says against storing counts (RFC 9111 §4.2.1).
 func (c *responseControl) malformed(m string) {
 	c.invalid = true
 	words := strings.FieldsFunc(m, func(r rune) bool { return r > 0x7f || !tokenChar[byte(r)] })
@@ -83,8 +84,8 @@ func (c *responseControl) directive(name, value string, has bool) {
 	}
 }
 
-// qualify takes no-cache and private: with a list of field names they concern these fields only; without one, or with a
-// list that names nothing, the whole response.
+// qualify takes no-cache and private: with a list of field names they concern these fields only; without one, or with
+// a list that names nothing, the whole response.
 func (c *responseControl) qualify(whole *bool, value string, has bool) {
 	if !has {
 		*whole = true
@@ -104,8 +105,8 @@ func (c *responseControl) qualify(whole *bool, value string, has bool) {
 	}
 }
 
-// deltaOrZero reads a freshness argument. What cannot be read is 0, because a response with invalid freshness information is
-// to be considered stale (RFC 9111 §4.2.1).
+// deltaOrZero reads a freshness argument. What cannot be read is 0, because a response with invalid freshness
+// information is to be considered stale (RFC 9111 §4.2.1).
 func deltaOrZero(value string) time.Duration {
 	d, _ := parseDelta(value)
 	return d

@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// HTTPTime parses an HTTP-date in one of the three forms of RFC 9110 §5.6.7 and nothing else: one-digit hours, other zones, other case and missing
-// commas are not taken. Only the day's name is not held against the date. A two-digit year of the RFC 850 form that would lie more than 50 years
-// ahead cannot be judged without a clock; years 69 to 99 are read as 19xx, others as 20xx.
+// HTTPTime parses an HTTP-date in one of the three forms of RFC 9110 §5.6.7 and nothing else: one-digit hours, other
+// zones, other case and missing commas are not taken. Only the day's name is not held against the date. A two-digit
+// year of the RFC 850 form that would lie more than 50 years ahead cannot be judged without a clock; years 69 to 99
+// are read as 19xx, others as 20xx.
 func HTTPTime(s string) (time.Time, bool) {
 	layout, day := time.ANSIC, 3
 	switch comma := strings.IndexByte(s, ','); {
@@ -49,8 +50,8 @@ func dateOf(h http.Header, canonical string) (time.Time, bool) {
 	return HTTPTime(lines[0])
 }
 
-// EnsureDate sets Date to the time of reception when a response has none, or none that can be read, as a cache must before it stores
-// or forwards one (RFC 9110 §6.6.1). It changes h.
+// EnsureDate sets Date to the time of reception when a response has none, or none that can be read, as a cache must
+// before it stores or forwards one (RFC 9110 §6.6.1). It changes h.
 func EnsureDate(h http.Header, receivedAt time.Time) {
 	if _, ok := dateOf(h, "Date"); !ok {
 		h["Date"] = []string{receivedAt.UTC().Format(http.TimeFormat)}

@@ -15,9 +15,9 @@ type freshness struct {
 	control bool
 }
 
-// lifetime is the freshness lifetime of a response (RFC 9111 §4.2.1): s-maxage, max-age, Expires; without these what the rule says, or a
-// guess from Last-Modified. An operator's TTL comes before the guess. Garbage in Cache-Control, where a lifetime may have been meant, leaves no
-// room for either: the response is stale (§4.2.1).
+// lifetime is the freshness lifetime of a response (RFC 9111 §4.2.1): s-maxage, max-age, Expires; without these what
+// the rule says, or a guess from Last-Modified. An operator's TTL comes before the guess. Garbage in Cache-Control,
+// where a lifetime may have been meant, leaves no room for either: the response is stale (§4.2.1).
 func (s *Settings) lifetime(c *responseControl, status int, h http.Header, responseAt time.Time) freshness {
 	ttl, ruled := s.ttl(status)
 	if ruled && s.Override {
@@ -45,8 +45,8 @@ func explicitLifetime(c *responseControl, h http.Header, responseAt time.Time) f
 	return freshness{}
 }
 
-// expiresLifetime is Expires − Date (RFC 9111 §4.2.1, §5.3). Of several lines the earliest counts; one that cannot be read, "0" in
-// particular, lies in the past.
+// expiresLifetime is Expires − Date (RFC 9111 §4.2.1, §5.3). Of several lines the earliest counts; one that cannot be
+// read, "0" in particular, lies in the past.
 func expiresLifetime(h http.Header, responseAt time.Time) time.Duration {
 	date, ok := dateOf(h, "Date")
 	if !ok {
@@ -63,8 +63,8 @@ func expiresLifetime(h http.Header, responseAt time.Time) time.Duration {
 	return d
 }
 
-// ttl is the rule's lifetime for a status, if it has one. A general TTL is for what is cacheable by default, so that it never stores
-// errors that the origin did not mean to be stored.
+// ttl is the rule's lifetime for a status, if it has one. A general TTL is for what is cacheable by default, so that
+// it never stores errors that the origin did not mean to be stored.
 func (s *Settings) ttl(status int) (time.Duration, bool) {
 	if d, ok := s.StatusTTL[status]; ok {
 		return min(max(d, 0), Forever), true
@@ -75,8 +75,8 @@ func (s *Settings) ttl(status int) (time.Duration, bool) {
 	return 0, false
 }
 
-// heuristicLifetime is a fraction of the time since the last modification (RFC 9111 §4.2.2), for statuses that are cacheable by default or
-// responses that say public.
+// heuristicLifetime is a fraction of the time since the last modification (RFC 9111 §4.2.2), for statuses that are
+// cacheable by default or responses that say public.
 func (s *Settings) heuristicLifetime(c *responseControl, status int, h http.Header, responseAt time.Time) freshness {
 	if s.Heuristic < 0 || c.invalid || !cacheableByDefault(status) && !c.public {
 		return freshness{}
@@ -125,9 +125,9 @@ func (s *Settings) life(c *responseControl, f freshness, status int, h http.Head
 
 // windows sets the stale windows (RFC 5861 §3, §4) and what forbids them (RFC 9111 §4.2.4).
 //
-// Deviation: s-maxage implies proxy-revalidate (RFC 9111 §5.2.2.10), which forbids stale use, yet a window that the same response states
-// explicitly is honoured: the origin addressed both to shared caches, and the window would mean nothing otherwise.
-// must-revalidate, proxy-revalidate and no-cache forbid every window, explicit ones too.
+// Deviation: s-maxage implies proxy-revalidate (RFC 9111 §5.2.2.10), which forbids stale use, yet a window that the
+// same response states explicitly is honoured: the origin addressed both to shared caches, and the window would mean
+// nothing otherwise. must-revalidate, proxy-revalidate and no-cache forbid every window, explicit ones too.
 func (s *Settings) windows(c *responseControl, l *Life, status int) {
 	if c.noCache {
 		l.Flags |= NoCache
@@ -148,8 +148,8 @@ func (s *Settings) windows(c *responseControl, l *Life, status int) {
 	}
 }
 
-// ruleWindows chooses between the windows that the origin states and those of the rule. The rule's are for good answers: an expired error
-// is not served in place of a new attempt or of a newer error.
+// ruleWindows chooses between the windows that the origin states and those of the rule. The rule's are for good
+// answers: an expired error is not served in place of a new attempt or of a newer error.
 func (s *Settings) ruleWindows(c *responseControl, status int, override bool) (staleFor, errorFor time.Duration) {
 	if status >= http.StatusInternalServerError {
 		return c.staleWhileRevalidate.D, 0

@@ -13,8 +13,8 @@ import (
 	"github.com/dunglas/httpsfv"
 )
 
-// FuzzTarget: whatever net/http accepts has a normal form or is refused; the normal form is its own normal form, goes on the wire as it is, and has no
-// dot segments, no raw delimiters and no way for an encoded slash to become one.
+// FuzzTarget: whatever net/http accepts has a normal form or is refused; the normal form is its own normal form, goes
+// on the wire as it is, and has no dot segments, no raw delimiters and no way for an encoded slash to become one.
 func FuzzTarget(f *testing.F) {
 	for _, s := range []string{"/", "/a/../b", "/%2e%2e/x", "/a%2fb?c=%2f", "http://h/x", "//a//b", "/..;/x", "/%", "/\xff", "*", "/a#b", "/%C3%A4 ä"} {
 		f.Add(s, "example.org:80")
@@ -93,7 +93,8 @@ func sortedParams(query string) []string {
 	return params
 }
 
-// FuzzVariant: requests of one variant agree on whether a field is there; normalising is idempotent, and space around commas never matters.
+// FuzzVariant: requests of one variant agree on whether a field is there; normalising is idempotent, and space around
+// commas never matters.
 func FuzzVariant(f *testing.F) {
 	for _, s := range []string{"gzip, br", "de-AT;q=0.8,*;q=0.1", `"a,b", c`, "", ",", "\x00\x01", `"`, "gzip;q=0.0001"} {
 		f.Add(s, s)
@@ -149,8 +150,8 @@ func FuzzVary(f *testing.F) {
 	})
 }
 
-// FuzzJudge is the differential test of time: from a response as an origin may send it, under any rule and for any request, the verdict never gets
-// fresher as time goes by, and neither does the answer to an origin's failure.
+// FuzzJudge is the differential test of time: from a response as an origin may send it, under any rule and for any
+// request, the verdict never gets fresher as time goes by, and neither does the answer to an origin's failure.
 func FuzzJudge(f *testing.F) {
 	f.Add("max-age=10, stale-while-revalidate=5, stale-if-error=20", "max-stale=3", "Tue, 01 Jan 2030 11:59:00 GMT", "5", uint32(0), uint32(7), uint8(0))
 	f.Add("s-maxage=1, stale-while-revalidate=5", "max-age=5, max-stale", "x", "0, 1", uint32(1000), uint32(1<<31), uint8(3))
@@ -198,7 +199,8 @@ func neverFresher(t *testing.T, l Life, req *Request, first, second time.Time) {
 	}
 }
 
-// FuzzControl: parsing never panics, order of directives does not matter, and adding a directive never makes a response fresher or storable again.
+// FuzzControl: parsing never panics, order of directives does not matter, and adding a directive never makes a
+// response fresher or storable again.
 func FuzzControl(f *testing.F) {
 	for _, s := range []string{"max-age=5", `no-cache="a,b"`, "private;", `x="`, "max-age=1, max-age=99999999999999", "s-maxage"} {
 		f.Add(s, "no-store")
@@ -231,7 +233,8 @@ func FuzzControl(f *testing.F) {
 	})
 }
 
-// FuzzRange: parts lie inside the representation, are not empty, are few, and together not longer than it; Content-Range reads back as the part.
+// FuzzRange: parts lie inside the representation, are not empty, are few, and together not longer than it;
+// Content-Range reads back as the part.
 func FuzzRange(f *testing.F) {
 	for _, s := range []string{"bytes=0-0", "bytes=-1", "bytes=0-1,8-9", "bytes=9-0", "chars=0-1", "bytes=0-,0-,0-,0-", "bytes=,1-", "bytes=-0"} {
 		f.Add(s, "", int64(10))
@@ -271,7 +274,8 @@ func FuzzRange(f *testing.F) {
 	})
 }
 
-// FuzzETags: a tag matches a list that contains it, whatever else is in front; matching strongly implies matching weakly.
+// FuzzETags: a tag matches a list that contains it, whatever else is in front; matching strongly implies matching
+// weakly.
 func FuzzETags(f *testing.F) {
 	f.Add(`"a", "b"`, `"a"`)
 	f.Add(`W/"a,b"`, `W/"a,b"`)

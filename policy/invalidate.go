@@ -2,8 +2,8 @@ package policy
 
 import "net/http"
 
-// Invalidates reports whether a response with this status to this method makes stored responses for the target invalid (RFC 9111 §4.4): the method
-// is unsafe or unknown, and the status is not an error.
+// Invalidates reports whether a response with this status to this method makes stored responses for the target
+// invalid (RFC 9111 §4.4): the method is unsafe or unknown, and the status is not an error.
 func Invalidates(method string, status int) bool {
 	return !isSafe(method) && status >= 200 && status < 400
 }
@@ -17,8 +17,9 @@ func isSafe(method string) bool {
 	return false
 }
 
-// InvalidatedTargets returns the targets that Location and Content-Location name, if they have t's scheme and authority; other origins are
-// nobody's to invalidate from here (RFC 9111 §4.4). t itself is not among them. Their Method is GET.
+// InvalidatedTargets returns the targets that Location and Content-Location name, if they have t's scheme and
+// authority; other origins are nobody's to invalidate from here (RFC 9111 §4.4). t itself is not among them. Their
+// Method is GET.
 func InvalidatedTargets(t Target, respHeader http.Header) []Target {
 	var targets []Target
 	for _, name := range [...]string{"Location", "Content-Location"} {
@@ -33,8 +34,9 @@ func InvalidatedTargets(t Target, respHeader http.Header) []Target {
 	return targets
 }
 
-// AnswersGET reports whether the answer to a POST may be stored for later GETs of its target: its Content-Location names the target itself
-// (RFC 9110 §9.3.3). Admit has to accept it too, which asks for explicit freshness and Settings.StorePOST.
+// AnswersGET reports whether the answer to a POST may be stored for later GETs of its target: its Content-Location
+// names the target itself (RFC 9110 §9.3.3). Admit has to accept it too, which asks for explicit freshness and
+// Settings.StorePOST.
 func AnswersGET(t Target, respHeader http.Header) bool {
 	if len(respHeader["Content-Location"]) != 1 {
 		return false

@@ -30,9 +30,9 @@ type Verdict struct {
 	Reason Reason
 }
 
-// Judge says how a stored response may be used for a request that it matches (RFC 9111 §4). It does not allocate. As now grows, the
-// verdict never gets fresher. Whether a MustWait is answered with 504 instead of a fetch (only-if-cached, RFC 9111 §5.2.1.7)
-// is the caller's step.
+// Judge says how a stored response may be used for a request that it matches (RFC 9111 §4). It does not allocate. As
+// now grows, the verdict never gets fresher. Whether a MustWait is answered with 504 instead of a fetch
+// (only-if-cached, RFC 9111 §5.2.1.7) is the caller's step.
 func Judge(l Life, req *Request, now time.Time) Verdict {
 	c := &req.Control
 	switch {
@@ -60,8 +60,8 @@ func judgeFresh(l *Life, c *RequestControl, age time.Duration) Verdict {
 	return Verdict{Fresh, ReasonFresh}
 }
 
-// judgeStale looks for something that allows an expired response: the origin's or the rule's window, or the request (RFC 9111
-// §4.2.4). What forbids it comes first.
+// judgeStale looks for something that allows an expired response: the origin's or the rule's window, or the request
+// (RFC 9111 §4.2.4). What forbids it comes first.
 func judgeStale(l *Life, c *RequestControl, age time.Duration) Verdict {
 	staleness := age - l.FreshFor
 	switch {
@@ -84,11 +84,12 @@ func judgeStale(l *Life, c *RequestControl, age time.Duration) Verdict {
 	return Verdict{MustWait, ReasonExpired}
 }
 
-// OnError says whether a stored response may answer when the origin failed: it could not be reached, did not answer in time, or
-// answered 500, 502, 503 or 504 (RFC 5861 §4, RFC 9111 §4.2.4). The reason says what allows or forbids it.
+// OnError says whether a stored response may answer when the origin failed: it could not be reached, did not answer
+// in time, or answered 500, 502, 503 or 504 (RFC 5861 §4, RFC 9111 §4.2.4). The reason says what allows or forbids
+// it.
 //
-// A response that is still fresh may answer, whatever made the cache ask the origin: no-cache and max-age in a request are
-// preferences (RFC 9111 §5.2.1), and the alternative is an error.
+// A response that is still fresh may answer, whatever made the cache ask the origin: no-cache and max-age in a
+// request are preferences (RFC 9111 §5.2.1), and the alternative is an error.
 func OnError(l Life, req *Request, now time.Time) (ok bool, r Reason) {
 	if l.has(NoCache) {
 		return false, ReasonNoCache

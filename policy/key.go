@@ -60,9 +60,9 @@ func (k *Key) Simple() bool { return len(k.headers)+len(k.cookies) == 0 }
 //
 //	space NUL scheme "://" authority path [ "?" query ] { NUL header } { NUL cookie }
 //
-// No two different inputs give the same key: NUL cannot be part of any of the parts, a scheme has no colon, an authority no slash, a path no
-// question mark. The method is not in it: GET and HEAD share a key, and other methods have none. It does not allocate for a simple key beyond
-// growing dst.
+// No two different inputs give the same key: NUL cannot be part of any of the parts, a scheme has no colon, an
+// authority no slash, a path no question mark. The method is not in it: GET and HEAD share a key, and other methods
+// have none. It does not allocate for a simple key beyond growing dst.
 func (k *Key) Append(dst []byte, t *Target, h http.Header) []byte {
 	dst = append(dst, k.space...)
 	dst = append(dst, 0)

@@ -6,7 +6,8 @@ import "time"
 type LifeFlags uint8
 
 const (
-	// MustRevalidate: never stale: must-revalidate, proxy-revalidate or s-maxage (RFC 9111 §5.2.2.2, §5.2.2.8, §5.2.2.10).
+	// MustRevalidate: never stale: must-revalidate, proxy-revalidate or s-maxage (RFC 9111 §5.2.2.2, §5.2.2.8,
+	// §5.2.2.10).
 	MustRevalidate LifeFlags = 1 << iota
 	// NoCache: validate before each use (RFC 9111 §5.2.2.4).
 	NoCache
@@ -41,9 +42,10 @@ func (l Life) Age(now time.Time) time.Duration { return max(now.Sub(l.BornAt), 0
 // TTL is what remains of the freshness lifetime; negative once expired (RFC 9211 §2.4).
 func (l Life) TTL(now time.Time) time.Duration { return l.FreshFor - l.Age(now) }
 
-// Expire is the life after a soft purge at now: no longer fresh, the windows count from now, and every deadline is at most what it was. What is
-// left of the lifetime is added to the age, so that a cache further down sees a stale answer as stale too (RFC 9111 §4.2.3). A
-// response that must be revalidated, or validated always, may not be used at all without validation afterwards.
+// Expire is the life after a soft purge at now: no longer fresh, the windows count from now, and every deadline is at
+// most what it was. What is left of the lifetime is added to the age, so that a cache further down sees a stale
+// answer as stale too (RFC 9111 §4.2.3). A response that must be revalidated, or validated always, may not be used at
+// all without validation afterwards.
 func (l Life) Expire(now time.Time) Life {
 	if born := now.Add(-l.FreshFor); born.Before(l.BornAt) {
 		l.BornAt = born

@@ -7,12 +7,13 @@ import (
 	"strings"
 )
 
-// MatchSpec says which requests a rule applies to. Within one list any pattern may match; all lists must. An empty list matches
-// everything.
+// MatchSpec says which requests a rule applies to. Within one list any pattern may match; all lists must. An empty
+// list matches everything.
 type MatchSpec struct {
 	// Hosts are patterns on the host, or on host:port if they name a port: "example.org", "*.example.org", "*".
 	Hosts []string
-	// Paths are patterns on the normalised path; "*" stands for any run of characters, slashes too: "/static/*", "*.css".
+	// Paths are patterns on the normalised path; "*" stands for any run of characters, slashes too: "/static/*",
+	// "*.css".
 	Paths []string
 	// Methods are request methods; they are compared exactly.
 	Methods []string
@@ -26,8 +27,8 @@ type Match struct {
 // ErrBadPattern is returned by NewMatch and NewKey for a pattern that can match nothing.
 var ErrBadPattern = errors.New("policy: bad pattern")
 
-// NewMatch compiles a spec. Host patterns are lower-cased; path patterns are normalised like paths, so that a pattern and a path that are
-// written differently but mean the same do match.
+// NewMatch compiles a spec. Host patterns are lower-cased; path patterns are normalised like paths, so that a pattern
+// and a path that are written differently but mean the same do match.
 func NewMatch(spec MatchSpec) (*Match, error) {
 	m := &Match{methods: slices.Clone(spec.Methods)}
 	for _, p := range spec.Hosts {
@@ -98,8 +99,8 @@ func anyGlob(patterns []string, s string) bool {
 	return false
 }
 
-// Covers reports that every request that other matches is matched by m too, so that a rule for other behind one for m is never reached.
-// It may miss coverage by several patterns together, never the other way round.
+// Covers reports that every request that other matches is matched by m too, so that a rule for other behind one for m
+// is never reached. It may miss coverage by several patterns together, never the other way round.
 func (m *Match) Covers(other *Match) bool {
 	return coversAll(m.hosts, other.hosts) && coversAll(m.paths, other.paths) && coversMethods(m.methods, other.methods)
 }
@@ -119,7 +120,8 @@ func coversMethods(wide, narrow []string) bool {
 	return len(narrow) > 0 && !slices.ContainsFunc(narrow, func(m string) bool { return !slices.Contains(wide, m) })
 }
 
-// glob reports whether pattern matches all of s; "*" matches any run of octets. Time is bounded by len(pattern)·len(s).
+// glob reports whether pattern matches all of s; "*" matches any run of octets. Time is bounded by
+// len(pattern)·len(s).
 func glob(pattern, s string) bool {
 	p, i := 0, 0
 	star, mark := -1, 0

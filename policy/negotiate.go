@@ -21,12 +21,12 @@ const (
 	languages
 )
 
-// maxWeighted is how many members are normalised; a longer field is compared as a plain list. It bounds time and memory: the
-// sort is quadratic and works on the stack.
+// maxWeighted is how many members are normalised; a longer field is compared as a plain list. It bounds time and
+// memory: the sort is quadratic and works on the stack.
 const maxWeighted = 16
 
-// appendWeighted appends a ranking field in its normal form: lower case, weights in their shortest form and left out when 1. A field with a
-// member that cannot be read is compared as a plain list.
+// appendWeighted appends a ranking field in its normal form: lower case, weights in their shortest form and left out
+// when 1. A field with a member that cannot be read is compared as a plain list.
 func appendWeighted(dst []byte, lines []string, r ranking) []byte {
 	var space [maxWeighted]weighted
 	list, ok := readWeighted(space[:0], lines)
@@ -102,7 +102,8 @@ func readQuality(s string) (int, bool) {
 	return n, n <= 1000
 }
 
-// before is a total order up to equal members, so that the normal form does not depend on how the client ordered them.
+// before is a total order up to equal members, so that the normal form does not depend on how the client ordered
+// them.
 func (r ranking) before(a, b *weighted) bool {
 	if r == languages && a.weight != b.weight {
 		return a.weight > b.weight
@@ -160,8 +161,8 @@ func appendWeight(dst []byte, n int) []byte {
 	return dst
 }
 
-// PreferredLanguage returns the language that a request's Accept-Language likes best, in lower case. ok is false without one: no field, a
-// wildcard, a weight of 0, an unreadable field, or several languages that it likes equally.
+// PreferredLanguage returns the language that a request's Accept-Language likes best, in lower case. ok is false
+// without one: no field, a wildcard, a weight of 0, an unreadable field, or several languages that it likes equally.
 func PreferredLanguage(h http.Header) (string, bool) {
 	list, ok := readWeighted(nil, h["Accept-Language"])
 	if !ok {
@@ -183,9 +184,10 @@ func PreferredLanguage(h http.Header) (string, bool) {
 	return strings.ToLower(best.value), true
 }
 
-// AppendLanguage appends a second secondary key under which a response that varies on Accept-Language may be found by the language it is in
-// (Settings.SelectLanguage). For a stored response pass its Content-Language, for a request what PreferredLanguage returns. ok is
-// false, and dst unchanged, when fields do not contain Accept-Language or language is not a single language.
+// AppendLanguage appends a second secondary key under which a response that varies on Accept-Language may be found by
+// the language it is in (Settings.SelectLanguage). For a stored response pass its Content-Language, for a request
+// what PreferredLanguage returns. ok is false, and dst unchanged, when fields do not contain Accept-Language or
+// language is not a single language.
 func AppendLanguage(dst []byte, fields []string, h http.Header, language string) (_ []byte, ok bool) {
 	language = trimOWS(language)
 	if !isToken(language) || language == "*" {

@@ -19,7 +19,8 @@ type Partial struct {
 // Length is the number of bytes.
 func (p Partial) Length() int64 { return p.End - p.Start + 1 }
 
-// ParseContentRange reads "bytes first-last/size" (RFC 9110 §14.4). It refuses other units, the form of a 416, and what contradicts itself.
+// ParseContentRange reads "bytes first-last/size" (RFC 9110 §14.4). It refuses other units, the form of a 416, and
+// what contradicts itself.
 func ParseContentRange(v string) (Partial, bool) {
 	unit, v, _ := strings.Cut(trimOWS(v), " ")
 	span, total, ok := strings.Cut(v, "/")
@@ -42,9 +43,10 @@ func ParseContentRange(v string) (Partial, bool) {
 	return p, true
 }
 
-// Part says which bytes a complete 206 whose content has n bytes holds. ok is false when it is not usable: several parts, or a
-// Content-Range that does not fit the content (RFC 9110 §15.3.7). With LenientPartial a content shorter than claimed is taken
-// for what it is: it begins where it says, and if it claims to reach the end of the representation, the end is where it ends.
+// Part says which bytes a complete 206 whose content has n bytes holds. ok is false when it is not usable: several
+// parts, or a Content-Range that does not fit the content (RFC 9110 §15.3.7). With LenientPartial a content shorter
+// than claimed is taken for what it is: it begins where it says, and if it claims to reach the end of the
+// representation, the end is where it ends.
 func (s *Settings) Part(h http.Header, n int64) (Partial, bool) {
 	lines := h["Content-Range"]
 	if len(lines) != 1 {
@@ -66,8 +68,9 @@ func (s *Settings) Part(h http.Header, n int64) (Partial, bool) {
 	return p, true
 }
 
-// SelectPart answers a Range field from the bytes of a partial response (RFC 9111 §3.3): only if everything that is asked for is there. The
-// positions that it returns are of the whole representation. Without a known size only ranges with both positions can be answered.
+// SelectPart answers a Range field from the bytes of a partial response (RFC 9111 §3.3): only if everything that is
+// asked for is there. The positions that it returns are of the whole representation. Without a known size only ranges
+// with both positions can be answered.
 func SelectPart(req, stored http.Header, p Partial) ([]ByteRange, bool) {
 	size := p.Size
 	if size < 0 {
@@ -103,9 +106,9 @@ func within(v string, end int64) bool {
 	return n <= end
 }
 
-// Missing returns the Range that asks for what a partial response lacks at one of its ends, and the If-Range that makes the origin send the whole
-// representation if it has changed (RFC 9111 §3.4). ifRange is empty, and ok true only with CompleteUnvalidated, when the stored
-// response has no strong validator.
+// Missing returns the Range that asks for what a partial response lacks at one of its ends, and the If-Range that
+// makes the origin send the whole representation if it has changed (RFC 9111 §3.4). ifRange is empty, and ok true
+// only with CompleteUnvalidated, when the stored response has no strong validator.
 func (s *Settings) Missing(stored http.Header, p Partial) (rangeField, ifRange string, ok bool) {
 	ifRange, strong := strongETag(stored)
 	if !strong && !s.CompleteUnvalidated {
@@ -120,8 +123,8 @@ func (s *Settings) Missing(stored http.Header, p Partial) (rangeField, ifRange s
 	return "", "", false
 }
 
-// Combines reports whether a 206 may be joined with a stored partial response (RFC 9111 §3.4): both have the same strong validator, agree on the
-// size, and their bytes touch or overlap.
+// Combines reports whether a 206 may be joined with a stored partial response (RFC 9111 §3.4): both have the same
+// strong validator, agree on the size, and their bytes touch or overlap.
 func Combines(stored, part http.Header, p, q Partial) bool {
 	mine, ok := strongETag(stored)
 	theirs, ok2 := strongETag(part)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// QuerySpec says which query parameters are part of the key. The zero value keeps the query byte for byte, because order, repetition and
-// spelling can matter to an origin.
+// QuerySpec says which query parameters are part of the key. The zero value keeps the query byte for byte, because
+// order, repetition and spelling can matter to an origin.
 type QuerySpec struct {
 	// IgnoreAll leaves the whole query out.
 	IgnoreAll bool
@@ -81,8 +81,8 @@ func (q *query) filter(params []param, raw string) []param {
 	return params
 }
 
-// counts reports whether a parameter is part of the key. One that contains a semicolon always is: an origin that takes it for a
-// separator would read parameters that the key does not show.
+// counts reports whether a parameter is part of the key. One that contains a semicolon always is: an origin that
+// takes it for a separator would read parameters that the key does not show.
 func (q *query) counts(text, name string) bool {
 	if strings.IndexByte(text, ';') >= 0 {
 		return true

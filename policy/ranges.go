@@ -35,18 +35,19 @@ var rangeNames = [...]string{"", "none", "ok", "unsatisfiable"}
 func (r RangeResult) String() string { return nameOf(rangeNames[:], int(r)) }
 
 const (
-	// MaxRanges is the most parts that are served in one answer; a request for more is answered with the whole representation (RFC 9110
-	// §14.2, §17.15).
+	// MaxRanges is the most parts that are served in one answer; a request for more is answered with the whole
+	// representation (RFC 9110 §14.2, §17.15).
 	MaxRanges = 32
 	// maxOverlaps is how many ranges may overlap or touch one before them; more look like an attack (RFC 9110 §14.2).
 	maxOverlaps = 2
-	// coalesceGap is the gap in bytes up to which two parts are sent as one: the multipart overhead is about that (RFC 9110 §15.3.7.2).
+	// coalesceGap is the gap in bytes up to which two parts are sent as one: the multipart overhead is about that
+	// (RFC 9110 §15.3.7.2).
 	coalesceGap = 80
 )
 
-// SelectRange answers the Range field of a GET from a stored representation of size bytes (RFC 9110 §14.2), after If-Range (§13.1.5). Parts are
-// in the order of the request unless some were joined, then in order of position. Unknown units, malformed and abusive sets are ignored, as
-// §14.2 allows.
+// SelectRange answers the Range field of a GET from a stored representation of size bytes (RFC 9110 §14.2), after
+// If-Range (§13.1.5). Parts are in the order of the request unless some were joined, then in order of position.
+// Unknown units, malformed and abusive sets are ignored, as §14.2 allows.
 func SelectRange(req, stored http.Header, size int64) ([]ByteRange, RangeResult) {
 	lines := req["Range"]
 	if len(lines) != 1 || size < 0 || !ifRangeHolds(req, stored) {
@@ -66,8 +67,8 @@ func SelectRange(req, stored http.Header, size int64) ([]ByteRange, RangeResult)
 	return coalesce(ranges, size)
 }
 
-// parseRangeSet reads a range set; ok is false when a member is malformed or there are too many. Members that no byte satisfies are left out
-// (RFC 9110 §14.1.2).
+// parseRangeSet reads a range set; ok is false when a member is malformed or there are too many. Members that no byte
+// satisfies are left out (RFC 9110 §14.1.2).
 func parseRangeSet(set string, size int64) (ranges []ByteRange, ok bool) {
 	seen := 0
 	for set != "" {
@@ -89,8 +90,8 @@ func parseRangeSet(set string, size int64) (ranges []ByteRange, ok bool) {
 	return ranges, seen > 0
 }
 
-// parseRangeSpec reads "first-last", "first-" or "-suffix" (RFC 9110 §14.1.1, §14.1.2). A range that lies behind the end, and a suffix of 0, have
-// Length 0.
+// parseRangeSpec reads "first-last", "first-" or "-suffix" (RFC 9110 §14.1.1, §14.1.2). A range that lies behind the
+// end, and a suffix of 0, have Length 0.
 func parseRangeSpec(spec string, size int64) (ByteRange, bool) {
 	first, last, ok := strings.Cut(spec, "-")
 	if !ok {
@@ -154,8 +155,9 @@ func coalesce(ranges []ByteRange, size int64) ([]ByteRange, RangeResult) {
 	return joined, RangeOK
 }
 
-// ifRangeHolds judges If-Range: an ETag must be strong and the same; a date must be exactly the stored Last-Modified and be a strong validator, which
-// it is when the response was generated at least a second later (RFC 9110 §13.1.5, §8.8.2.2).
+// ifRangeHolds judges If-Range: an ETag must be strong and the same; a date must be exactly the stored Last-Modified
+// and be a strong validator, which it is when the response was generated at least a second later (RFC 9110 §13.1.5,
+// §8.8.2.2).
 func ifRangeHolds(req, stored http.Header) bool {
 	lines := req["If-Range"]
 	if len(lines) == 0 {
@@ -177,8 +179,8 @@ func ifRangeHolds(req, stored http.Header) bool {
 	return ok && date.After(modified)
 }
 
-// ContentRange returns the value of Content-Range for a part of a representation of size bytes; with a Length of 0 the value for 416 (RFC 9110
-// §14.4). A negative size is unknown and written as "*".
+// ContentRange returns the value of Content-Range for a part of a representation of size bytes; with a Length of 0
+// the value for 416 (RFC 9110 §14.4). A negative size is unknown and written as "*".
 func ContentRange(b ByteRange, size int64) string {
 	total := "*"
 	if size >= 0 {

@@ -15,7 +15,8 @@ const (
 	ReasonMaxStale
 	// ReasonExpired: past its lifetime, and nothing allows serving it (RFC 9111 §4.2.4).
 	ReasonExpired
-	// ReasonMustRevalidate: expired, and must-revalidate, proxy-revalidate or s-maxage forbids stale use (RFC 9111 §4.2.4).
+	// ReasonMustRevalidate: expired, and must-revalidate, proxy-revalidate or s-maxage forbids stale use (RFC 9111
+	// §4.2.4).
 	ReasonMustRevalidate
 	// ReasonNoCache: the response is to be validated on every use (RFC 9111 §5.2.2.4).
 	ReasonNoCache
@@ -77,6 +78,8 @@ const (
 	ReasonOriginFailed
 	// ReasonWaitOver: another reader's fill took longer than a reader may wait.
 	ReasonWaitOver
+	// ReasonStream: the response has no end worth waiting for, such as an event stream.
+	ReasonStream
 
 	reasonCount
 )
@@ -86,7 +89,7 @@ var reasonNames = [reasonCount]string{
 	"request-no-cache", "request-max-age", "request-min-fresh", "request-max-stale", "request-no-store", "no-store", "private",
 	"set-cookie", "authorization", "vary-star", "no-freshness", "status", "method", "range", "body", "partial",
 	"only-if-cached", "too-large", "not-shareable", "key-miss", "vary-miss", "invalidated", "upgrade",
-	"rule", "bad-request", "revalidated", "condition", "origin-failed", "wait-over",
+	"rule", "bad-request", "revalidated", "condition", "origin-failed", "wait-over", "stream",
 }
 
 // String returns the reason's word, "" for the zero value.

@@ -45,8 +45,8 @@ type Request struct {
 	Upgrade bool
 }
 
-// ReadRequest reads what matters of r. It does not allocate unless a directive's argument is a quoted string with escapes.
-// With IgnoreDirectives, Control is zero.
+// ReadRequest reads what matters of r. It does not allocate unless a directive's argument is a quoted string with
+// escapes. With IgnoreDirectives, Control is zero.
 func ReadRequest(r *http.Request, d Directives) Request {
 	h := r.Header
 	req := Request{
@@ -129,7 +129,8 @@ func (c *RequestControl) directive(m string) {
 	}
 }
 
-// lower keeps the smallest of repeated values, raise the largest: of two wishes the stricter one counts (RFC 9111 §4.2.1).
+// lower keeps the smallest of repeated values, raise the largest: of two wishes the stricter one counts (RFC 9111
+// §4.2.1).
 func (s *Span) lower(value string) {
 	if d, ok := parseDelta(value); ok {
 		narrow(s, d)
@@ -142,7 +143,8 @@ func (s *Span) raise(value string) {
 	}
 }
 
-// Pass reports a request that never touches the cache: it is forwarded, and its response is not stored. The reason says why.
+// Pass reports a request that never touches the cache: it is forwarded, and its response is not stored. The reason
+// says why.
 //
 //   - upgrade: the connection may become something else than HTTP (RFC 9110 §7.8)
 //   - method: only GET and HEAD are answered from storage (RFC 9110 §9.2.3); a POST may still be stored, see Settings.StorePOST

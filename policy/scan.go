@@ -36,9 +36,9 @@ func trimOWS(s string) string {
 	return s
 }
 
-// cutMember cuts the first member off a comma-separated list (RFC 9110 §5.6.1). Commas inside quoted strings do not separate; an
-// unterminated quoted string reaches to the end. The member has no surrounding white space and may be empty. more reports that a
-// comma followed, so that rest is a list too.
+// cutMember cuts the first member off a comma-separated list (RFC 9110 §5.6.1). Commas inside quoted strings do not
+// separate; an unterminated quoted string reaches to the end. The member has no surrounding white space and may be
+// empty. more reports that a comma followed, so that rest is a list too.
 func cutMember(list string) (member, rest string, more bool) {
 	quoted := false
 	for i := 0; i < len(list); i++ {
@@ -72,8 +72,8 @@ func members(lines []string, yield func(string) bool) {
 	}
 }
 
-// cutDirective splits a member "name=value" at its first equals sign. Quoted values lose their quotes and escapes, so that
-// both forms of an argument read the same (RFC 9111 §5.2). ok is false when the member is neither a token nor
+// cutDirective splits a member "name=value" at its first equals sign. Quoted values lose their quotes and escapes, so
+// that both forms of an argument read the same (RFC 9111 §5.2). ok is false when the member is neither a token nor
 // token=token nor token=quoted-string.
 func cutDirective(m string) (name, value string, has, ok bool) {
 	name, value, has = strings.Cut(m, "=")
@@ -114,7 +114,8 @@ func unquote(s string) (string, bool) {
 	return b.String(), true
 }
 
-// get returns the only or first line of a field whose name is already canonical, without http.Header's canonicalisation.
+// get returns the only or first line of a field whose name is already canonical, without http.Header's
+// canonicalisation.
 func get(h map[string][]string, canonical string) string {
 	if v := h[canonical]; len(v) > 0 {
 		return v[0]

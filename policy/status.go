@@ -2,7 +2,8 @@ package policy
 
 import "net/http"
 
-// cacheableByDefault reports the statuses that heuristic freshness may be used with (RFC 9110 §15.1, RFC 9111 §4.2.2).
+// cacheableByDefault reports the statuses that heuristic freshness may be used with (RFC 9110 §15.1, RFC 9111
+// §4.2.2).
 func cacheableByDefault(status int) bool {
 	switch status {
 	case http.StatusOK, http.StatusNonAuthoritativeInfo, http.StatusNoContent, http.StatusPartialContent,
@@ -14,8 +15,9 @@ func cacheableByDefault(status int) bool {
 	return false
 }
 
-// understood reports the final statuses whose caching this package implements: those of RFC 9110 §15 and the registered additions that
-// ask nothing more of a cache. 304 is not among them; it is merged, never stored (RFC 9111 §4.3.4).
+// understood reports the final statuses whose caching this package implements: those of RFC 9110 §15 and the
+// registered additions that ask nothing more of a cache. 304 is not among them; it is merged, never stored (RFC 9111
+// §4.3.4).
 func understood(status int) bool {
 	return status >= 200 && status != http.StatusNotModified && status != statusUnused && http.StatusText(status) != ""
 }

@@ -8,9 +8,10 @@ import (
 	"github.com/dunglas/httpsfv"
 )
 
-// CacheGroups returns the groups that Cache-Groups or Cache-Group-Invalidation names: a List of Strings in which members of other types are
-// ignored, and a field that does not parse is ignored as a whole (RFC 9875 §2, §3). Groups belong to one origin; the caller keeps
-// them apart by scheme and authority. At most 128 groups of at most 128 characters are taken.
+// CacheGroups returns the groups that Cache-Groups or Cache-Group-Invalidation names: a List of Strings in which
+// members of other types are ignored, and a field that does not parse is ignored as a whole (RFC 9875 §2, §3). Groups
+// belong to one origin; the caller keeps them apart by scheme and authority. At most 128 groups of at most 128
+// characters are taken.
 func CacheGroups(h http.Header, name string) []string {
 	lines := h[http.CanonicalHeaderKey(name)]
 	if len(lines) == 0 {
@@ -30,11 +31,12 @@ func CacheGroups(h http.Header, name string) []string {
 	return groups
 }
 
-// maxGroups and maxGroup are the sizes that RFC 9875 §2 asks a cache to support at least; a bound keeps one response from filling an index.
+// maxGroups and maxGroup are the sizes that RFC 9875 §2 asks a cache to support at least; a bound keeps one response
+// from filling an index.
 const maxGroups, maxGroup = 128, 128
 
-// Tags returns the surrogate keys of a response from the given fields, without repetition. Surrogate-Key, and names ending in "-Keys" or "-Key", are
-// separated by white space; Cache-Tag and others by commas.
+// Tags returns the surrogate keys of a response from the given fields, without repetition. Surrogate-Key, and names
+// ending in "-Keys" or "-Key", are separated by white space; Cache-Tag and others by commas.
 func Tags(h http.Header, names []string) []string {
 	var tags []string
 	for _, name := range names {

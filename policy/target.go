@@ -7,17 +7,19 @@ import (
 	"strings"
 )
 
-// Target is the effective request URI in its normal form (RFC 9110 §7.1, RFC 9112 §3.3). It is made once; the same bytes are matched
-// against rules, keyed and forwarded, so that the three can never disagree. Immutable by convention; copies are independent.
+// Target is the effective request URI in its normal form (RFC 9110 §7.1, RFC 9112 §3.3). It is made once; the same
+// bytes are matched against rules, keyed and forwarded, so that the three can never disagree. Immutable by
+// convention; copies are independent.
 type Target struct {
 	// Method is the request method as sent.
 	Method string
 	// Scheme is "http" or "https", lower case.
 	Scheme string
-	// Authority is the host and, unless it is the scheme's default, ":port"; lower case. Empty only for HTTP/1.0 without Host.
+	// Authority is the host and, unless it is the scheme's default, ":port"; lower case. Empty only for HTTP/1.0
+	// without Host.
 	Authority string
-	// Path is the escaped path after RFC 3986 §6.2.2: hexadecimal digits in upper case, unreserved characters decoded, dot segments removed, %2F
-	// kept. "*" for OPTIONS *; never empty.
+	// Path is the escaped path after RFC 3986 §6.2.2: hexadecimal digits in upper case, unreserved characters
+	// decoded, dot segments removed, %2F kept. "*" for OPTIONS *; never empty.
 	Path string
 	// RawQuery is the query as sent, without "?".
 	RawQuery string
@@ -38,10 +40,11 @@ func (e *BadTarget) Error() string {
 	return fmt.Sprintf("policy: bad request target: %s %q: %s", e.Part, e.Value, e.Why)
 }
 
-// NewTarget returns the normal form of r's target on a connection of the given scheme. An absolute-form target wins over the Host field (RFC
-// 9112 §3.2.2, §3.3), except for its scheme, which is the connection's; net/http has already put the winner into r.Host. For requests of a
-// client r.Host is the Host field that goes out, which is what the origin tells sites apart by. It does not allocate when everything is
-// normal already. The error is always a *BadTarget.
+// NewTarget returns the normal form of r's target on a connection of the given scheme. An absolute-form target wins
+// over the Host field (RFC 9112 §3.2.2, §3.3), except for its scheme, which is the connection's; net/http has already
+// put the winner into r.Host. For requests of a client r.Host is the Host field that goes out, which is what the
+// origin tells sites apart by. It does not allocate when everything is normal already. The error is always a
+// *BadTarget.
 func NewTarget(r *http.Request, scheme string) (Target, error) {
 	if r.Method == http.MethodConnect {
 		return Target{}, &BadTarget{"method", r.Method, "this is not a tunnel"}
@@ -73,8 +76,8 @@ func newTarget(method, scheme, host, path, query, sent string) (Target, error) {
 	return Target{Method: method, Scheme: scheme, Authority: authority, Path: path, RawQuery: query}, nil
 }
 
-// rawPath returns the path in the form it was sent in, without allocation where it can. net/url keeps it only when it differs
-// from its own way of escaping; then the request line, if it still says the same, spares the escaping.
+// rawPath returns the path in the form it was sent in, without allocation where it can. net/url keeps it only when it
+// differs from its own way of escaping; then the request line, if it still says the same, spares the escaping.
 func rawPath(r *http.Request) string {
 	u := r.URL
 	if u.RawPath != "" && decodesTo(u.RawPath, u.Path) {
@@ -200,7 +203,8 @@ func isDotSegment(s string) bool {
 	return false
 }
 
-// normalEscapes decodes what needs no escape, escapes what does, and writes digits in upper case. An encoded slash stays encoded.
+// normalEscapes decodes what needs no escape, escapes what does, and writes digits in upper case. An encoded slash
+// stays encoded.
 func normalEscapes(path string) (string, error) {
 	var b strings.Builder
 	b.Grow(len(path) + 8)
@@ -259,8 +263,9 @@ func removeDots(path string) string {
 	return "/" + strings.Join(out, "/")
 }
 
-// hostChar are the octets of a host that is kept as it is: names, IPv4 and the inside of IPv6 literals. Percent-encoding, user
-// information and sub-delimiters have no place in the authority of an http URI that a server serves (RFC 9110 §4.2).
+// hostChar are the octets of a host that is kept as it is: names, IPv4 and the inside of IPv6 literals.
+// Percent-encoding, user information and sub-delimiters have no place in the authority of an http URI that a server
+// serves (RFC 9110 §4.2).
 var hostChar = charset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
 
 // normalAuthority lower-cases a host and drops the scheme's default port (RFC 9110 §4.2.3).
@@ -334,7 +339,8 @@ func (t *Target) Host() string {
 	return name
 }
 
-// resolve returns the normal form of a reference in a response to t, if it has the same scheme and authority (RFC 9110 §4.3.1).
+// resolve returns the normal form of a reference in a response to t, if it has the same scheme and authority (RFC
+// 9110 §4.3.1).
 func (t *Target) resolve(ref string) (Target, bool) {
 	u, err := url.Parse(ref)
 	if err != nil || strings.IndexFunc(ref, isCTLOrSpace) >= 0 {

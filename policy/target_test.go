@@ -11,7 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// received parses a request head as a server would, so that tests see net/http's own idea of URL, Host and RequestURI.
+// received parses a request head as a server would, so that tests see net/http's own idea of URL, Host and
+// RequestURI.
 func received(t testing.TB, head string) *http.Request {
 	t.Helper()
 	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(strings.ReplaceAll(head, "\n", "\r\n") + "\r\n\r\n")))

@@ -9,8 +9,8 @@ import (
 // defaultTargets are the targeted fields that apply when Settings.Targets is nil (RFC 9213 §2.2, §3.1).
 var defaultTargets = []string{"Cdn-Cache-Control", "Swrproxy-Cache-Control"}
 
-// readControl returns the control that applies to this cache: the first targeted field in the list that is present, valid and
-// not empty, else Cache-Control (RFC 9213 §2.2).
+// readControl returns the control that applies to this cache: the first targeted field in the list that is present,
+// valid and not empty, else Cache-Control (RFC 9213 §2.2).
 func (s *Settings) readControl(h http.Header) responseControl {
 	targets := s.Targets
 	if targets == nil {
@@ -28,11 +28,12 @@ func (s *Settings) readControl(h http.Header) responseControl {
 	return readCacheControl(h["Cache-Control"])
 }
 
-// readTargeted parses a targeted field, which is a Dictionary of Structured Fields (RFC 9213 §2.1). ok is false when the field is to
-// be ignored as a whole: it does not parse, it is empty, or a known directive has a value of the wrong type.
+// readTargeted parses a targeted field, which is a Dictionary of Structured Fields (RFC 9213 §2.1). ok is false when
+// the field is to be ignored as a whole: it does not parse, it is empty, or a known directive has a value of the
+// wrong type.
 //
-// httpsfv is as strict as RFC 9651 §4.2 asks, with one exception that does no harm: it takes tabs as well as spaces at
-// the end of a field.
+// httpsfv is as strict as RFC 9651 §4.2 asks, with one exception that does no harm: it takes tabs as well as spaces
+// at the end of a field.
 func readTargeted(lines []string) (c responseControl, ok bool) {
 	dict, err := httpsfv.UnmarshalDictionary(lines)
 	if err != nil || len(dict.Names()) == 0 {
@@ -48,8 +49,8 @@ func readTargeted(lines []string) (c responseControl, ok bool) {
 	return c, true
 }
 
-// targetedDirective takes one member; false means that its type is wrong. Unknown directives are ignored whatever their type, and
-// so are parameters (RFC 9213 §2.1).
+// targetedDirective takes one member; false means that its type is wrong. Unknown directives are ignored whatever
+// their type, and so are parameters (RFC 9213 §2.1).
 func (c *responseControl) targetedDirective(name string, m httpsfv.Member) bool {
 	item, isItem := m.(httpsfv.Item)
 	switch name {

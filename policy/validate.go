@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Conditional returns the fields that make a fill conditional on a stored response: If-None-Match, and If-Modified-Since beside it
-// for origins that know only dates (RFC 9111 §4.3.1). nil when the stored response has no validator.
+// Conditional returns the fields that make a fill conditional on a stored response: If-None-Match, and
+// If-Modified-Since beside it for origins that know only dates (RFC 9111 §4.3.1). nil when the stored response has no
+// validator.
 func Conditional(stored http.Header) http.Header {
 	c := http.Header{}
 	if etag := get(stored, "Etag"); etag != "" {
@@ -22,32 +23,34 @@ func Conditional(stored http.Header) http.Header {
 	return c
 }
 
-// StripConditions removes a client's own conditions and range from a request that is to fill the cache: a fill asks for the whole
-// response, or under the cache's own conditions (RFC 9111 §4.3.1). It changes h.
+// StripConditions removes a client's own conditions and range from a request that is to fill the cache: a fill asks
+// for the whole response, or under the cache's own conditions (RFC 9111 §4.3.1). It changes h.
 func StripConditions(h http.Header) {
 	for _, name := range [...]string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range", "Range"} {
 		delete(h, name)
 	}
 }
 
-// hopByHop are fields that concern one connection and are never part of a stored response (RFC 9110 §7.6.1, RFC 9111 §3.1).
+// hopByHop are fields that concern one connection and are never part of a stored response (RFC 9110 §7.6.1, RFC 9111
+// §3.1).
 var hopByHop = map[string]bool{
 	"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Te": true, "Trailer": true,
 	"Transfer-Encoding": true, "Upgrade": true,
 	"Proxy-Authenticate": true, "Proxy-Authentication-Info": true, "Proxy-Authorization": true,
 }
 
-// keptOnUpdate are fields of a stored response that a 304 does not update: the stored bytes are what they say (RFC 9111 §3.2).
-// Content-Type is updated: nothing here interprets the bytes. Etag and Cache-Status are here for the same reason as
-// Content-Encoding: they name the bytes, and a 304 that names other ones is not about these.
+// keptOnUpdate are fields of a stored response that a 304 does not update: the stored bytes are what they say (RFC
+// 9111 §3.2). Content-Type is updated: nothing here interprets the bytes. Etag and Cache-Status are here for the same
+// reason as Content-Encoding: they name the bytes, and a 304 that names other ones is not about these.
 var keptOnUpdate = map[string]bool{
 	"Content-Length": true, "Content-Encoding": true, "Content-Range": true, "Content-Md5": true, "Content-Digest": true,
 	"Repr-Digest": true, "Digest": true, "Etag": true,
 }
 
-// Freshen returns the header of a stored response after a 304, or a 200 to HEAD, has updated it (RFC 9111 §3.2, §4.3.4): each field of the
-// update replaces the stored one, except those that describe the connection or the stored bytes. Age and Date always come from the
-// update, also when it has none: the stored ones would date the validation wrongly. Neither argument is changed.
+// Freshen returns the header of a stored response after a 304, or a 200 to HEAD, has updated it (RFC 9111 §3.2,
+// §4.3.4): each field of the update replaces the stored one, except those that describe the connection or the stored
+// bytes. Age and Date always come from the update, also when it has none: the stored ones would date the validation
+// wrongly. Neither argument is changed.
 func Freshen(stored, from304 http.Header) http.Header {
 	h := make(http.Header, len(stored)+len(from304))
 	for name, lines := range stored {
@@ -82,11 +85,11 @@ func connectionFields(h http.Header) map[string]bool {
 	return listed
 }
 
-// Selects reports whether a 304 that answers a validation of stored may update it (RFC 9111 §4.3.4). One with a strong ETag updates only a
-// response with the same; one with a weak ETag or a date, one that has the same.
+// Selects reports whether a 304 that answers a validation of stored may update it (RFC 9111 §4.3.4). One with a
+// strong ETag updates only a response with the same; one with a weak ETag or a date, one that has the same.
 //
-// Deviation: a 304 without any validator is taken too. RFC 9111 §4.3.4 allows that only for stored responses without validator,
-// but the condition that it answers named exactly this response, and many origins leave the validator out.
+// Deviation: a 304 without any validator is taken too. RFC 9111 §4.3.4 allows that only for stored responses without
+// validator, but the condition that it answers named exactly this response, and many origins leave the validator out.
 func Selects(stored, from304 http.Header) bool {
 	if etag := get(from304, "Etag"); etag != "" {
 		mine, ok := parseETag(get(stored, "Etag"))
@@ -106,14 +109,15 @@ func sameDate(stored, update http.Header) bool {
 	return theirs == "" || theirs == get(stored, "Last-Modified")
 }
 
-// Selects is the function Selects under the rule's settings: with TrustNotModified every 304 updates the response whose validator was sent.
+// Selects is the function Selects under the rule's settings: with TrustNotModified every 304 updates the response
+// whose validator was sent.
 func (s *Settings) Selects(stored, from304 http.Header) bool {
 	return s.TrustNotModified || Selects(stored, from304)
 }
 
-// HeadFreshens judges a 200 answer to HEAD against a stored answer to GET (RFC 9111 §4.3.5). ok: validators and length agree, so that
-// Freshen may update it. invalidates: one of them differs, so that the stored response is to be taken as stale. storedSize is the
-// length of the stored content, negative if unknown.
+// HeadFreshens judges a 200 answer to HEAD against a stored answer to GET (RFC 9111 §4.3.5). ok: validators and
+// length agree, so that Freshen may update it. invalidates: one of them differs, so that the stored response is to be
+// taken as stale. storedSize is the length of the stored content, negative if unknown.
 func HeadFreshens(stored, head http.Header, storedSize int64) (ok, invalidates bool) {
 	for _, name := range [...]string{"Etag", "Last-Modified"} {
 		if theirs := get(head, name); theirs != "" && theirs != get(stored, name) {
@@ -158,10 +162,10 @@ func strongETag(h http.Header) (string, bool) {
 	return e.tag, true
 }
 
-// matchETags reports whether one of the entity tags in a list field equals the stored one, or the field is "*" (RFC 9110 §13.1.1,
-// §13.1.2). Entity tags may contain commas, so that the list is read tag by tag. Something that is no entity tag ends
-// the reading of its line: what follows cannot be told apart from it. A stored ETag that is no entity tag can be
-// matched by its exact text, since origins that send such a tag compare it so.
+// matchETags reports whether one of the entity tags in a list field equals the stored one, or the field is "*" (RFC
+// 9110 §13.1.1, §13.1.2). Entity tags may contain commas, so that the list is read tag by tag. Something that is no
+// entity tag ends the reading of its line: what follows cannot be told apart from it. A stored ETag that is no entity
+// tag can be matched by its exact text, since origins that send such a tag compare it so.
 func matchETags(lines []string, stored string, strong bool) bool {
 	mine, ok := parseETag(stored)
 	for _, line := range lines {

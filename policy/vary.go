@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// VaryOf returns the field names that a response varies on, over all lines, canonical, sorted and without repetition (RFC 9111 §4.1). star reports
-// a response that matches no other request: a member "*", or one that is no field name and so names something unknown.
+// VaryOf returns the field names that a response varies on, over all lines, canonical, sorted and without repetition
+// (RFC 9111 §4.1). star reports a response that matches no other request: a member "*", or one that is no field name
+// and so names something unknown.
 func VaryOf(h http.Header) (fields []string, star bool) {
 	members(h["Vary"], func(m string) bool {
 		if m == "*" || !isToken(m) {
@@ -22,16 +23,17 @@ func VaryOf(h http.Header) (fields []string, star bool) {
 	return slices.Compact(fields), false
 }
 
-// AppendVariant appends the secondary key of a request for a response that varies on fields, as VaryOf returns them (RFC 9111
-// §4.1). Two requests have the same one if each field is absent from both, or has the same value in both after normalisation:
+// AppendVariant appends the secondary key of a request for a response that varies on fields, as VaryOf returns them
+// (RFC 9111 §4.1). Two requests have the same one if each field is absent from both, or has the same value in both
+// after normalisation:
 //
 //   - all lines of a field are combined (RFC 9110 §5.3)
 //   - white space around list commas does not count, outside quoted strings
 //   - Accept-Encoding is compared as a set of codings with their weights, Accept-Language as a list by weight; case and the spelling
 //     of weights do not count
 //
-// Cookie, Authorization and User-Agent are no lists, and are compared as they are. An absent field differs from an empty one. It does
-// not allocate beyond growing dst.
+// Cookie, Authorization and User-Agent are no lists, and are compared as they are. An absent field differs from an
+// empty one. It does not allocate beyond growing dst.
 func AppendVariant(dst []byte, fields []string, h http.Header) []byte {
 	for _, name := range fields {
 		dst = appendField(dst, name, h[name])
@@ -64,7 +66,8 @@ func appendField(dst []byte, name string, lines []string) []byte {
 	return appendList(dst, lines)
 }
 
-// appendList appends the members of all lines, separated by bare commas. Empty members stay: an unknown field may mean something by them.
+// appendList appends the members of all lines, separated by bare commas. Empty members stay: an unknown field may
+// mean something by them.
 func appendList(dst []byte, lines []string) []byte {
 	for i, line := range lines {
 		if i > 0 {

@@ -125,7 +125,8 @@ func TestPreferredLanguage(t *testing.T) {
 	}
 }
 
-// A stored response in German answers who likes German best, whatever the request that fetched it said, if all other fields match.
+// A stored response in German answers who likes German best, whatever the request that fetched it said, if all other
+// fields match.
 func TestAppendLanguage(t *testing.T) {
 	vary := []string{"Accept-Language", "Foo"}
 	stored, ok := AppendLanguage(nil, vary, fields("Accept-Language: en, de", "Foo: 1"), "De")

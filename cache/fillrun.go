@@ -9,6 +9,7 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/swrproxy/swrproxy/fill"
@@ -326,13 +327,23 @@ func (fl *flight) received(ev *FillEvent, resp *http.Response, sentAt time.Time)
 	h.vary, h.varyStar = policy.VaryOf(resp.Header)
 	h.failed = fl.countsAsFailure(&h, now)
 	ev.Reason = h.admission.Reason
-	if resp.ContentLength > fl.c.object.Max {
+	switch {
+	case resp.ContentLength > fl.c.object.Max:
 		h.admission = policy.Admission{Reason: policy.ReasonTooLarge, Life: h.admission.Life}
+	case isStream(resp.Header):
+		h.admission = policy.Admission{Reason: policy.ReasonStream, Life: h.admission.Life}
 	}
 	if !h.failed && !h.admission.Store && !h.admission.Shareable {
 		return fl.unshared(ev, h, resp)
 	}
 	return fl.shared(ev, h, resp)
+}
+
+// isStream tells of responses that are neither stored nor shared although their fields may allow it: event streams, which never end, and
+// what the origin asks not to be buffered.
+func isStream(h http.Header) bool {
+	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
+	return strings.EqualFold(strings.TrimSpace(kind), "text/event-stream") || strings.EqualFold(h.Get("X-Accel-Buffering"), "no")
 }
 
 // countsAsFailure tells whether a response is treated as a failure of the origin: a server error, or 429, that either may not
@@ -478,13 +489,25 @@ func (fl *flight) broken(ev *FillEvent, err error) fill.Outcome {
 	return fill.Outcome{Kind: fill.Failed, Err: err}
 }
 
+// originFault tells whether the origin is to blame for a failure, so that its key backs off. An error that knows says so itself.
+func originFault(err error) bool {
+	var knows interface{ OriginFault() bool }
+	switch {
+	case errors.Is(err, errFillPanic), errors.Is(err, ErrClosed), errors.Is(err, fill.ErrSuperseded):
+		return false
+	case errors.As(err, &knows):
+		return knows.OriginFault()
+	default:
+		return true
+	}
+}
+
 // fail ends a fill that got no response.
 func (fl *flight) fail(ev *FillEvent, err error) fill.Outcome {
 	now := time.Now()
-	kind := fill.Failed
-	if errors.Is(err, errFillPanic) || errors.Is(err, ErrClosed) || errors.Is(err, fill.ErrSuperseded) {
-		kind = fill.Abandoned
-	} else {
+	kind := fill.Abandoned
+	if originFault(err) {
+		kind = fill.Failed
 		ev.Retry = fl.c.states.failed(fl.key, fl.startedAt, now, 0).Sub(now)
 	}
 	if !fl.ready() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,7 +46,7 @@ type read struct {
 
 // serve answers one request. It is the whole of design section "one read, step by step".
 func (c *Cache) serve(w http.ResponseWriter, r *http.Request, up upstream) {
-	rd := &read{c: c, w: w, r: r, ctx: r.Context(), up: up, start: time.Now()}
+	rd := &read{c: c, w: w, r: withoutListed(r), ctx: r.Context(), up: up, start: time.Now()}
 	defer rd.done()
 	if !rd.resolve() {
 		return
@@ -54,8 +55,22 @@ func (c *Cache) serve(w http.ResponseWriter, r *http.Request, up upstream) {
 		rd.pass(reason)
 		return
 	}
-	rd.found = c.lookup(&rd.rule.settings, rd.key, r.Header)
+	rd.found = c.lookup(&rd.rule.settings, rd.key, rd.r.Header)
 	rd.decide()
+}
+
+// withoutListed returns the request without the fields that its Connection field lists: the origin does not see them, so they must not
+// choose a key or a variant either (RFC 9110 §7.6.1).
+func withoutListed(r *http.Request) *http.Request {
+	lines := r.Header["Connection"]
+	plain := func(v string) bool { return strings.EqualFold(v, "keep-alive") || strings.EqualFold(v, "close") }
+	if !slices.ContainsFunc(lines, func(v string) bool { return !plain(v) }) || hopbyhop.UpgradeType(r.Header) != "" {
+		return r
+	}
+	bare := *r
+	bare.Header = r.Header.Clone()
+	hopbyhop.DeleteListed(bare.Header, lines)
+	return &bare
 }
 
 // done reports the request, whatever became of it.

@@ -44,6 +44,12 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// StatusCode returns the status that tells a client of this error, see [Class.Status].
+func (e *Error) StatusCode() int { return e.Class.Status() }
+
+// OriginFault reports whether the origin is to blame, see [Class.OriginFault].
+func (e *Error) OriginFault() bool { return e.Class.OriginFault() }
+
 // Timeout reports whether a time limit was reached, the caller's or the origin's.
 func (e *Error) Timeout() bool { return e.Class.Status() == 504 && e.Class != ClassCanceled }
 

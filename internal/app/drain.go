@@ -1,0 +1,79 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/swrproxy/swrproxy/internal/server"
+)
+
+// Bounds of what comes after the requests have ended.
+const (
+	// fillGrace is how long background fills may go on after the last request: nobody waits for them, yet what they fetch is worth
+	// keeping where a disk tier is.
+	fillGrace = 2 * time.Second
+	// closeGrace is how long stores, origins and the admin listener may take to close.
+	closeGrace = 5 * time.Second
+)
+
+// Drain ends the proxy: not ready, no more connections, requests under way finish or are cut at http.drain, fills finish or are
+// cancelled, and everything closes. When ctx ends first everything is cut at once and ErrCut returned.
+func (a *App) Drain(ctx context.Context) error {
+	a.state.Store(uint32(draining))
+	a.logger.Info().Msg("draining")
+	begin := time.Now()
+	requests := a.logCut(a.server.Drain(ctx))
+	fills := a.closeCache(ctx)
+	a.closeRest(ctx)
+	a.logger.Info().Dur("took_ms", time.Since(begin)).Msg("stopped")
+	if context.Cause(ctx) != nil {
+		return errors.Join(ErrCut, requests, fills)
+	}
+	return errors.Join(requests, fills)
+}
+
+// logCut takes the cutting of requests at the configured limit as what was asked for.
+func (a *App) logCut(err error) error {
+	if cut, ok := errors.AsType[*server.ErrCut](err); ok {
+		a.logger.Warn().Err(cut).Msg("requests cut at http.drain")
+		return nil
+	}
+	return err
+}
+
+// closeCache lets fills finish for a moment. That some had to be cancelled is no failure.
+func (a *App) closeCache(ctx context.Context) error {
+	grace, cancel := context.WithTimeout(ctx, fillGrace)
+	defer cancel()
+	err := a.cache.Close(grace)
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		a.logger.Info().Err(err).Msg("fills cancelled")
+		return nil
+	}
+	return err
+}
+
+// closeRest closes what nobody is served by any more. The admin listener goes last, so that the drain can be watched.
+func (a *App) closeRest(ctx context.Context) {
+	grace, cancel := context.WithTimeout(ctx, closeGrace)
+	defer cancel()
+	if err := a.pools.close(grace); err != nil {
+		a.logger.Info().Err(err).Msg("origin connections cut")
+	}
+	if a.admin != nil {
+		if err := a.admin.Close(grace); err != nil {
+			a.logger.Info().Err(err).Msg("admin requests cut")
+		}
+	}
+}
+
+// abandon closes what New or Start had made before they failed.
+func (a *App) abandon() {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	if a.cache != nil {
+		_ = a.cache.Close(now) // the first failure is the one to report
+	}
+	_ = a.pools.close(now)
+}

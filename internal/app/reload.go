@@ -1,0 +1,104 @@
+package app
+
+import (
+	"errors"
+
+	"github.com/rs/zerolog"
+
+	"github.com/swrproxy/swrproxy/internal/config"
+)
+
+// live are the sections that Reload can change. The rest waits for the next start.
+var live = []string{"rules", "origins", "trusted_proxies", "log.level"}
+
+// Reload reads the settings again and puts rules, origins, log level and certificates into use. A mistake anywhere keeps everything as
+// it was. What came of it is logged and returned.
+func (a *App) Reload() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.reloadLocked(); err != nil {
+		a.logProblems(err)
+		return err
+	}
+	a.logger.Info().Strs("rules", ruleNames(a.cfg)).Msg("settings reloaded")
+	return nil
+}
+
+func (a *App) reloadLocked() error {
+	next := a.cfg
+	if a.o.Load != nil {
+		loaded, err := a.o.Load()
+		if err != nil {
+			return err
+		}
+		next = loaded
+	}
+	if err := a.server.ReloadCertificates(); err != nil {
+		return err
+	}
+	if err := a.useOrigins(next); err != nil {
+		return err
+	}
+	setLevel(next)
+	a.tellRestart(next)
+	a.cfg = withLive(a.cfg, next)
+	return nil
+}
+
+// useOrigins replaces rules and origins together. The old origins finish what they are doing.
+func (a *App) useOrigins(next *config.Config) error {
+	set, err := newPoolSet(next)
+	if err != nil {
+		return err
+	}
+	if err := a.cache.SetRules(cacheRules(next, set)); err != nil {
+		return errors.Join(err, set.closeNow())
+	}
+	a.pools.retire(a.pools.swap(set))
+	return nil
+}
+
+// tellRestart names what was changed in the file and not in the process.
+func (a *App) tellRestart(next *config.Config) {
+	var waiting []string
+	for _, key := range a.cfg.Changes(next) {
+		if !config.Under(key, live...) {
+			waiting = append(waiting, key)
+		}
+	}
+	if len(waiting) > 0 {
+		a.logger.Warn().Strs("keys", waiting).Msg("changed settings that need a restart")
+	}
+	for _, w := range next.Warnings() {
+		a.logger.Warn().Str("at", w.Path).Str("mend", w.Mend).Msg(w.What)
+	}
+}
+
+// withLive returns the settings now in force: next's where they were put into use, the old ones elsewhere.
+func withLive(old, next *config.Config) *config.Config {
+	c := *old
+	c.Rules, c.Origins, c.TrustedProxies, c.Log.Level = next.Rules, next.Origins, next.TrustedProxies, next.Log.Level
+	return &c
+}
+
+// logProblems writes one line per mistake.
+func (a *App) logProblems(err error) {
+	problems, ok := errors.AsType[*config.Error](err)
+	if !ok {
+		a.logger.Error().Err(err).Msg("settings not reloaded, the old ones stay")
+		return
+	}
+	for _, p := range problems.Problems {
+		a.logger.Error().Str("file", p.File).Int("line", p.Line).Int("column", p.Column).Str("at", p.Path).
+			Str("error", p.What).Str("mend", p.Mend).Msg("settings not reloaded, the old ones stay")
+	}
+}
+
+// setLevel sets the process's log level.
+func setLevel(cfg *config.Config) {
+	level, err := zerolog.ParseLevel(string(cfg.Log.Level))
+	if err != nil {
+		level = zerolog.InfoLevel
+	}
+	zerolog.SetGlobalLevel(level)
+}

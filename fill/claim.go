@@ -21,45 +21,36 @@ type Claim struct {
 func (t *Table) Queue(key Key, delay time.Duration) (*Claim, error) {
 	s, hash := t.locate(key)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, ErrClosed
+	old, err := s.freeLocked(key, hash)
+	if err != nil {
+		s.mu.Unlock()
+		return nil, err
 	}
-	old := s.index.get(key, hash)
-	if old != nil && old.claimed() {
-		s.counts.busy++
-		return nil, ErrBusy
-	}
-	if old != nil {
-		s.endLocked(old, stateLost, Outcome{})
-	}
-	return s.queueLocked(old, key, hash, delay), nil
+	l := s.takeLocked(old, key, hash, stateQueued, t.claimEnd(delay))
+	l.queued = true
+	s.mu.Unlock()
+	return asClaim(s.granted(l, false, stateQueued))
 }
 
 // QueueNewer is Queue for a claim that displaces whoever has the key, as Supersede does.
 func (t *Table) QueueNewer(key Key, delay time.Duration) (*Claim, error) {
-	s, hash := t.locate(key)
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return nil, ErrClosed
-	}
-	old := s.index.get(key, hash)
-	e := s.displaceLocked(old)
-	c := s.queueLocked(old, key, hash, delay)
-	s.mu.Unlock()
-	e.tell()
-	return c, nil
+	return asClaim(t.supersede(key, stateQueued, t.claimEnd(delay)))
 }
 
-func (s *shard) queueLocked(old *Lease, key Key, hash uint32, delay time.Duration) *Claim {
-	until := s.table.tenureEnd()
-	if until != never {
-		until += int64(max(delay, 0))
+func asClaim(l *Lease, err error) (*Claim, error) {
+	if err != nil {
+		return nil, err
 	}
-	l := s.grantLocked(key, hash, stateQueued, until)
-	l.queued, l.displaced = true, old
-	return &Claim{l}
+	return &Claim{l}, nil
+}
+
+// claimEnd is until when a claim that starts after delay is kept.
+func (t *Table) claimEnd(delay time.Duration) int64 {
+	end := t.tenureEnd()
+	if end != never {
+		end += int64(max(delay, 0))
+	}
+	return end
 }
 
 // Key returns the key that is claimed.
@@ -90,8 +81,18 @@ func (c *Claim) Start() (*Lease, error) {
 // start is Claim.Start.
 func (s *shard) start(l *Lease) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	was := state(l.state.Load())
+	if was == stateLapsed && l.queued && s.table.remote != nil {
+		l.queued = false
+		s.setLocked(l, stateTaking)
+		s.due.remove(l)
+		s.mu.Unlock()
+		if err := s.retake(l, stateHeld); !errors.Is(err, ErrLeaseLost) {
+			return err
+		}
+		return ErrSuperseded
+	}
+	defer s.mu.Unlock()
 	switch {
 	case !l.queued:
 		return ErrStarted

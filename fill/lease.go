@@ -35,17 +35,27 @@ const (
 	stateSuperseded       // displaced; a rollback of the newer claim undoes it
 	stateLost             // lapsed, and somebody newer came
 	stateClosed           // ended by Close
+
+	// Only with a Remote.
+	stateTaking    // reserved in the table, being taken from the Remote
+	stateReleasing // its owner is done with it, being given back to the Remote
+	stateForeign   // another process has the key; this is the place of those who wait for it
 )
 
 // claims tells whether nobody else can have the key.
 func (s state) claims() bool {
-	return s == stateQueued || s == stateHeld
+	switch s {
+	case stateQueued, stateHeld, stateTaking, stateReleasing, stateForeign:
+		return true
+	default:
+		return false
+	}
 }
 
 // cause is what the owner of a lease in this state is told; nil if it may go on.
 func (s state) cause() error {
 	switch s {
-	case stateQueued, stateHeld:
+	case stateQueued, stateHeld, stateTaking:
 		return nil
 	case stateLapsed:
 		return ErrTenureOver
@@ -53,7 +63,7 @@ func (s state) cause() error {
 		return ErrSuperseded
 	case stateClosed:
 		return ErrClosed
-	case stateSettled:
+	case stateSettled, stateReleasing:
 		return ErrSettled
 	default:
 		return ErrLeaseLost
@@ -72,14 +82,44 @@ type Lease struct {
 	hash  uint32
 
 	// Guarded by shard.mu.
-	place     int32   // in the heap of deadlines, from 1; 0: not there
-	queued    bool    // made by Queue and not started
-	gone      bool    // the owner of this displaced lease is done with it: no rollback brings it back
-	announced bool    // Announce was called
-	next      *Lease  // in the chain of the index
+	place     int32 // in the heap of deadlines, from 1; 0: not there
+	queued    bool  // made by Queue and not started
+	gone      bool  // the owner of this displaced lease is done with it: no rollback brings it back
+	robbed    bool  // the remote claim was lost while it was being taken
+	announced bool  // Announce was called
+	ties      *ties // see tied; set before the lease is given out if there is a Remote
+}
+
+// ties are what a lease is connected to. Most leases of a table under load have nobody waiting and nobody displaced, so that these are
+// apart. Guarded by shard.mu.
+type ties struct {
 	signal    *signal // what waiters wait for; nil while there were none
 	own       *ownCtx // nil until somebody asked for the context
+	grip      Grip    // set before the lease is given out, nil without a Remote
 	displaced *Lease  // whom this lease took the key from
+}
+
+// seen returns l's ties to look at. Called with the shard's mutex held.
+func (l *Lease) seen() ties {
+	if l.ties == nil {
+		return ties{}
+	}
+	return *l.ties
+}
+
+// tied returns l's ties to change. Called with the shard's mutex held.
+func (l *Lease) tied() *ties {
+	if l.ties == nil {
+		l.ties = &ties{}
+	}
+	return l.ties
+}
+
+// setDisplaced notes whom l took its key from; nil is nobody. Called with the shard's mutex held.
+func (l *Lease) setDisplaced(old *Lease) {
+	if old != nil || l.ties != nil {
+		l.tied().displaced = old
+	}
 }
 
 // ownCtx is a lease's context, made on demand.
@@ -117,10 +157,11 @@ func (l *Lease) Token() uint64 {
 func (l *Lease) Context() context.Context {
 	l.shard.mu.Lock()
 	defer l.shard.mu.Unlock()
-	if l.own == nil {
-		l.own = newOwnCtx(state(l.state.Load()).cause())
+	t := l.tied()
+	if t.own == nil {
+		t.own = newOwnCtx(state(l.state.Load()).cause())
 	}
-	return l.own
+	return t.own
 }
 
 func newOwnCtx(ended error) *ownCtx {
@@ -155,29 +196,35 @@ func (l *Lease) Announce() {
 // CheckCommit returns nil if what this lease fetched may be committed. A tenure that is over does not forbid it while nobody newer
 // has had the key: a late result is not wasted. Otherwise it returns ErrSuperseded, ErrLeaseLost, ErrSettled or ErrClosed.
 //
+// With a Remote it looks at the remote claim, and an error in doing so is returned.
+//
 // Between this check and the commit a newer holder can still come and commit; the store compares tokens to order the two.
 func (l *Lease) CheckCommit() error {
-	s := state(l.state.Load())
-	if s == stateLapsed {
+	if s := state(l.state.Load()); s != stateLapsed && s.cause() != nil {
+		return s.cause()
+	}
+	if l.shard.table.remote == nil {
 		return nil
 	}
-	return s.cause()
+	err := l.ties.grip.Check()
+	if errors.Is(err, ErrLeaseLost) {
+		l.shard.lose(l)
+	}
+	return err
 }
 
 // Settle ends the lease and wakes all who wait, with outcome o. It counts once: it returns false and changes nothing for anybody
 // else if the lease was settled before, or is over or displaced; the keeper counts those. An o that is none of Stored, NotShareable, Failed and
 // Abandoned counts as Abandoned.
 func (l *Lease) Settle(o Outcome) bool {
-	return l.Finish(o) == nil
+	counted, _ := l.shard.settle(l, o)
+	return counted
 }
 
 // Finish is Settle for owners who want to know why it did not count: the error is ErrSettled, ErrTenureOver, ErrSuperseded, ErrLeaseLost
-// or ErrClosed, joined with o.Err so that neither hides the other.
+// or ErrClosed, joined with o.Err so that neither hides the other. It is also not nil if a remote claim could not be given back; others take it when it is stale.
 func (l *Lease) Finish(o Outcome) error {
-	if !o.Kind.ownersKind() {
-		o.Kind = Abandoned
-	}
-	if err := l.shard.settle(l, o); err != nil {
+	if _, err := l.shard.settle(l, o); err != nil {
 		return errors.Join(fmt.Errorf("settle %s: %w", l.key, err), o.Err)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package fill
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,17 +29,36 @@ type shard struct {
 type ending struct {
 	own    *ownCtx
 	cause  error
+	grip   Grip // a remote claim to give up before waiters try theirs
+	lapse  bool // and leave it to be taken, in place of removing it
 	signal *signal
 	out    Outcome
+	// again is a displaced lease that has its key again, and needs its remote claim.
+	again *Lease
 }
 
 func (e *ending) tell() {
 	if e.own != nil {
 		e.own.cancel(e.cause)
 	}
+	if e.grip != nil {
+		e.giveUp()
+	}
+	if e.again != nil {
+		e.again.shard.regrip(e.again)
+	}
 	if e.signal != nil {
 		e.signal.send(e.out)
 	}
+}
+
+// giveUp gives a remote claim up. If that fails, the claim goes stale, and others take it then.
+func (e *ending) giveUp() {
+	if e.lapse {
+		_ = e.grip.Lapse()
+		return
+	}
+	_ = e.grip.Release(false)
 }
 
 // setLocked moves l to a state and keeps the gauges.
@@ -48,15 +68,31 @@ func (s *shard) setLocked(l *Lease, to state) {
 	l.state.Store(uint32(to))
 }
 
-// grantLocked makes a lease on a free key.
+// grantLocked makes a lease on a free key, or with a Remote a reservation that take completes.
 func (s *shard) grantLocked(key Key, hash uint32, to state, until int64) *Lease {
-	l := &Lease{key: key, token: s.table.sequence.Next(), shard: s, hash: hash}
+	l := &Lease{key: key, shard: s, hash: hash}
 	l.until.Store(until)
-	s.setLocked(l, to)
 	s.index.put(l)
+	if s.table.remote != nil {
+		s.setLocked(l, stateTaking)
+		return l
+	}
+	l.token = s.table.sequence.Next()
+	s.setLocked(l, to)
 	s.watchLocked(l, until)
 	s.counts.granted++
 	return l
+}
+
+// granted completes what grantLocked began. Called without the mutex.
+func (s *shard) granted(l *Lease, newer bool, to state) (*Lease, error) {
+	if s.table.remote == nil {
+		return l, nil
+	}
+	if err := s.take(l, newer, to); err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // watchLocked has l looked at when its time is over.
@@ -90,36 +126,54 @@ const expireBatch = 256
 
 // expire ends what is due. It runs in the timer's goroutine.
 func (s *shard) expire() {
-	for ended := s.expireSome(); len(ended) > 0; ended = s.expireSome() {
+	for more := true; more; {
+		var ended []ending
+		var foreign []*Lease
+		ended, foreign, more = s.expireSome()
 		for i := range ended {
 			ended[i].tell()
+		}
+		for _, l := range foreign {
+			s.pollForeign(l)
 		}
 	}
 }
 
-func (s *shard) expireSome() (ended []ending) {
+func (s *shard) expireSome() (ended []ending, foreign []*Lease, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.table.now()
-	for len(ended) < expireBatch {
+	for range expireBatch {
 		first, ok := s.due.first()
 		if !ok || first.at > now {
 			break
 		}
-		if e, over := s.expireLocked(first.l, now); over {
+		if state(first.l.state.Load()) == stateForeign && first.l.seen().signal != nil {
+			s.due.remove(first.l)
+			foreign = append(foreign, first.l)
+		} else if e, over := s.expireLocked(first.l, now); over {
 			ended = append(ended, e)
 		}
 	}
 	s.armed = 0
+	if first, ok := s.due.first(); ok && first.at <= now {
+		return ended, foreign, true
+	}
 	s.armLocked()
-	return ended
+	return ended, foreign, false
 }
 
 // expireLocked looks at one lease whose deadline passed: renewed meanwhile, over, or remembered long enough.
 func (s *shard) expireLocked(l *Lease, now int64) (e ending, over bool) {
 	was := state(l.state.Load())
-	if was == stateLapsed {
+	switch was {
+	case stateLapsed:
 		return s.endLocked(l, stateLost, Outcome{}), true
+	case stateForeign:
+		return s.endLocked(l, stateSettled, Outcome{}), true
+	case stateReleasing: // its owner is ending it
+		s.due.remove(l)
+		return ending{}, false
 	}
 	// Marked first, judged then: a Renew that this look misses finds the mark.
 	l.state.Store(uint32(stateLapsed))
@@ -132,13 +186,18 @@ func (s *shard) expireLocked(l *Lease, now int64) (e ending, over bool) {
 	s.setLocked(l, stateLapsed)
 	s.counts.lapsed++
 	s.watchLocked(l, now+s.table.remember())
-	return s.endingLocked(l, Outcome{Kind: TenureOver}), true
+	e = s.endingLocked(l, Outcome{Kind: TenureOver})
+	e.lapse = true
+	return e, true
 }
 
 // endingLocked collects what l's owner and waiters are to be told in its present state.
 func (s *shard) endingLocked(l *Lease, out Outcome) ending {
-	e := ending{own: l.own, cause: state(l.state.Load()).cause(), signal: l.signal, out: out}
-	l.signal = nil
+	if l.ties == nil {
+		return ending{}
+	}
+	e := ending{own: l.ties.own, cause: state(l.state.Load()).cause(), grip: l.ties.grip, signal: l.ties.signal, out: out}
+	l.ties.signal = nil
 	l.announced = false
 	return e
 }
@@ -154,24 +213,32 @@ func (s *shard) endLocked(l *Lease, to state, out Outcome) ending {
 // renew is the way of a lease that is not simply held: lapsed ones take their key again.
 func (s *shard) renew(l *Lease) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch was := state(l.state.Load()); was {
-	case stateHeld:
+	was := state(l.state.Load())
+	switch {
+	case was == stateHeld:
 		l.until.Store(s.table.tenureEnd())
-		return nil
-	case stateLapsed:
+	case was == stateLapsed && s.table.remote == nil:
 		s.retakeLocked(l, stateHeld, s.table.tenureEnd())
-		return nil
+	case was == stateLapsed:
+		s.setLocked(l, stateTaking)
+		s.due.remove(l)
+		s.mu.Unlock()
+		return s.retake(l, stateHeld)
 	default:
+		defer s.mu.Unlock()
 		return was.cause()
 	}
+	s.mu.Unlock()
+	return nil
 }
 
 // retakeLocked gives a lease that nobody took the key from its claim back.
 func (s *shard) retakeLocked(l *Lease, to state, until int64) {
 	s.setLocked(l, to)
 	l.until.Store(until)
-	l.own = nil // the old one has ended
+	if l.ties != nil {
+		l.ties.own = nil // the old one has ended
+	}
 	s.watchLocked(l, until)
 	s.counts.retaken++
 }
@@ -183,10 +250,10 @@ func (s *shard) announce(l *Lease) {
 		return
 	}
 	l.announced = true
-	old := l.signal
+	old := l.seen().signal
 	if old != nil {
-		l.signal = newSignal()
-		old.next = l.signal
+		old.next = newSignal()
+		l.ties.signal = old.next
 	}
 	s.mu.Unlock()
 	if old != nil {
@@ -195,35 +262,70 @@ func (s *shard) announce(l *Lease) {
 }
 
 // settle ends l by its owner, if it is still in office. A lapsed or displaced lease is only noted as done.
-func (s *shard) settle(l *Lease, o Outcome) error {
+func (s *shard) settle(l *Lease, o Outcome) (counted bool, err error) {
+	if !o.Kind.ownersKind() {
+		o.Kind = Abandoned
+	}
 	s.mu.Lock()
 	was := state(l.state.Load())
 	if was != stateHeld && was != stateQueued {
-		defer s.mu.Unlock()
-		s.doneLateLocked(l, was)
-		return was.cause()
+		e := s.doneLateLocked(l, was)
+		s.mu.Unlock()
+		e.tell()
+		return false, was.cause()
 	}
-	e := s.endLocked(l, stateSettled, o)
-	l.displaced = nil
-	s.counts.settled++
+	if s.table.remote != nil {
+		s.setLocked(l, stateReleasing)
+		s.mu.Unlock()
+		return s.settleRemote(l, o)
+	}
+	e := s.settleLocked(l, o)
 	s.mu.Unlock()
 	e.tell()
-	return nil
+	return true, nil
+}
+
+func (s *shard) settleLocked(l *Lease, o Outcome) ending {
+	l.setDisplaced(nil)
+	s.counts.settled++
+	return s.endLocked(l, stateSettled, o)
+}
+
+// settleRemote gives the remote claim back first: whoever is woken can take it.
+func (s *shard) settleRemote(l *Lease, o Outcome) (counted bool, err error) {
+	err = l.ties.grip.Release(false)
+	s.mu.Lock()
+	if was := state(l.state.Load()); was != stateReleasing {
+		s.mu.Unlock() // displaced or closed meanwhile
+		return false, errors.Join(was.cause(), err)
+	}
+	if errors.Is(err, ErrLeaseLost) {
+		s.setLocked(l, stateHeld) // so that lose takes it
+		s.mu.Unlock()
+		s.lose(l)
+		return false, err
+	}
+	e := s.settleLocked(l, o)
+	e.grip = nil
+	s.mu.Unlock()
+	e.tell()
+	return true, err
 }
 
 // doneLateLocked notes that the owner of an ended lease is done with it.
-func (s *shard) doneLateLocked(l *Lease, was state) {
+func (s *shard) doneLateLocked(l *Lease, was state) (e ending) {
 	switch was {
 	case stateLapsed:
 		s.counts.settledLate++
-		s.endLocked(l, stateSettled, Outcome{})
-	case stateSettled:
+		e = s.endLocked(l, stateSettled, Outcome{})
+	case stateSettled, stateReleasing:
 		s.counts.settledAgain++
 	default:
 		s.counts.settledOvertaken++
 		l.gone = true
 	}
-	l.displaced = s.restorable(l.displaced)
+	l.setDisplaced(restorable(l.seen().displaced))
+	return e
 }
 
 // displaceLocked ends whoever has the key by a newer claim. l may be nil.
@@ -232,7 +334,7 @@ func (s *shard) displaceLocked(l *Lease) (e ending) {
 		return ending{}
 	}
 	was := state(l.state.Load())
-	l.displaced = s.restorable(l.displaced)
+	l.setDisplaced(restorable(l.seen().displaced))
 	e = s.endLocked(l, stateSuperseded, Outcome{Kind: Superseded})
 	if was.claims() {
 		s.counts.superseded++
@@ -241,20 +343,22 @@ func (s *shard) displaceLocked(l *Lease) (e ending) {
 }
 
 // restorable returns the newest of a chain of displaced leases whose owner still wants it.
-func (s *shard) restorable(l *Lease) *Lease {
+func restorable(l *Lease) *Lease {
 	for l != nil && l.gone {
-		l = l.displaced
+		l = l.seen().displaced
 	}
 	return l
 }
 
 // forgetBefore makes sure that no rollback of l brings back a lease with a token below token. l may be nil.
 func (l *Lease) forgetBefore(token uint64) {
-	for l != nil && l.displaced != nil {
-		if l.displaced.token < token {
-			l.displaced = nil // what it displaced is older still
+	for l != nil {
+		old := l.seen().displaced
+		if old != nil && old.token < token {
+			l.setDisplaced(nil) // what it displaced is older still
+			return
 		}
-		l = l.displaced
+		l = old
 	}
 }
 
@@ -262,21 +366,66 @@ func (l *Lease) forgetBefore(token uint64) {
 func (s *shard) rollback(l *Lease) error {
 	s.mu.Lock()
 	was := state(l.state.Load())
-	if !was.claims() && was != stateLapsed {
+	if was != stateHeld && was != stateQueued && was != stateLapsed {
 		defer s.mu.Unlock()
 		l.gone = true
 		s.counts.rollbackRefused++
 		return was.cause()
 	}
-	e := s.endLocked(l, stateSettled, Outcome{Kind: Abandoned})
-	if old := s.restorable(l.displaced); old != nil {
-		s.restoreLocked(old)
+	if s.table.remote != nil {
+		s.setLocked(l, stateReleasing)
+		s.mu.Unlock()
+		return s.rollbackRemote(l)
 	}
-	l.displaced = nil
-	s.counts.rolledBack++
+	e := s.rollbackLocked(l)
 	s.mu.Unlock()
 	e.tell()
 	return nil
+}
+
+func (s *shard) rollbackLocked(l *Lease) ending {
+	e := s.endLocked(l, stateSettled, Outcome{Kind: Abandoned})
+	e.grip = nil
+	s.restoreDisplacedLocked(l, &e)
+	s.counts.rolledBack++
+	return e
+}
+
+// rollbackRemote undoes the remote claim first, then the one in the table.
+func (s *shard) rollbackRemote(l *Lease) error {
+	err := l.ties.grip.Release(true)
+	s.mu.Lock()
+	was := state(l.state.Load())
+	if was != stateReleasing {
+		l.gone = true
+		s.counts.rollbackRefused++
+		s.mu.Unlock()
+		return errors.Join(was.cause(), err)
+	}
+	if errors.Is(err, ErrLeaseLost) {
+		s.counts.rollbackRefused++
+		s.setLocked(l, stateHeld) // so that lose takes it
+		s.mu.Unlock()
+		s.lose(l)
+		return err
+	}
+	e := s.rollbackLocked(l)
+	s.mu.Unlock()
+	e.tell()
+	return err
+}
+
+// restoreDisplacedLocked brings the lease back that l displaced, if its owner still wants it.
+func (s *shard) restoreDisplacedLocked(l *Lease, e *ending) {
+	old := restorable(l.seen().displaced)
+	l.setDisplaced(nil)
+	if old == nil {
+		return
+	}
+	s.restoreLocked(old)
+	if old.seen().grip != nil && old.claimed() {
+		e.again = old
+	}
 }
 
 // restoreLocked brings a displaced lease back: it holds its key, or, if its time is over, may commit.
@@ -288,4 +437,11 @@ func (s *shard) restoreLocked(l *Lease) {
 	}
 	s.setLocked(l, stateLapsed)
 	s.watchLocked(l, s.table.now()+s.table.remember())
+}
+
+// regrip takes the remote claim of a restored lease again.
+func (s *shard) regrip(l *Lease) {
+	if errors.Is(l.ties.grip.Retake(), ErrLeaseLost) {
+		s.lose(l)
+	}
 }

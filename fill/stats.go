@@ -7,8 +7,8 @@ type Stats struct {
 	// Granted counts leases and claims, Busy refusals of TryAcquire and Queue, Settled leases that their owners ended in office.
 	Granted, Busy, Settled uint64
 	// Lapsed counts tenures that ended without progress, Retaken lapsed leases that took their key again, Superseded leases and claims that a newer claim
-	// displaced.
-	Lapsed, Retaken, Superseded uint64
+	// displaced, Lost claims that turned out to be another process's.
+	Lapsed, Retaken, Superseded, Lost uint64
 	// SettledAgain, SettledLate and SettledOvertaken count calls of Settle that did nothing: the second one, after the tenure, and after
 	// somebody newer had come or the table had closed.
 	SettledAgain, SettledLate, SettledOvertaken uint64
@@ -20,7 +20,7 @@ type Stats struct {
 type counts struct {
 	held, queued                                int
 	granted, busy, settled                      uint64
-	lapsed, retaken, superseded                 uint64
+	lapsed, retaken, superseded, lost           uint64
 	settledAgain, settledLate, settledOvertaken uint64
 	rolledBack, rollbackRefused                 uint64
 }
@@ -59,6 +59,7 @@ func (s *shard) addTo(st *Stats) {
 	st.SettledAgain += c.settledAgain
 	st.SettledLate += c.settledLate
 	st.SettledOvertaken += c.settledOvertaken
+	st.Lost += c.lost
 	st.RolledBack += c.rolledBack
 	st.RollbackRefused += c.rollbackRefused
 }

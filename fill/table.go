@@ -25,7 +25,14 @@ type Options struct {
 	Sequence *Sequence
 	// Shards is into how many parts, each with its own mutex, the keys are spread, rounded up to a power of two. 0 means 64.
 	Shards int
+	// Remote carries the claims to other processes. Nil means that there are none. With a Remote the tokens come from it.
+	Remote Remote
+	// Poll is how often another process's claim is looked at again, both by those who wait for it and by those who found it busy. 0 means 50 ms.
+	Poll time.Duration
 }
+
+// defaultPoll is well below what a reader notices and far above what a look at a claim costs.
+const defaultPoll = 50 * time.Millisecond
 
 // defaultShards keeps 8 goroutines apart in more than nine of ten moments.
 const defaultShards = 64
@@ -37,6 +44,8 @@ type Table struct {
 	seed     maphash.Seed
 	epoch    time.Time
 	shards   []shard
+	remote   Remote
+	poll     time.Duration
 }
 
 // New returns an empty table.
@@ -44,12 +53,15 @@ func New(o Options) *Table {
 	if o.Tenure == 0 {
 		o.Tenure = DefaultTenure
 	}
+	if o.Poll <= 0 {
+		o.Poll = defaultPoll
+	}
 	if o.Sequence == nil {
 		o.Sequence = NewSequence(0)
 	}
 	t := &Table{
 		tenure: o.Tenure, sequence: o.Sequence, seed: maphash.MakeSeed(), epoch: time.Now(),
-		shards: make([]shard, shardCount(o.Shards)),
+		shards: make([]shard, shardCount(o.Shards)), remote: o.Remote, poll: o.Poll,
 	}
 	for i := range t.shards {
 		t.shards[i].table = t
@@ -91,12 +103,23 @@ func (t *Table) locate(key Key) (*shard, uint32) {
 	return &t.shards[h&uint64(len(t.shards)-1)], uint32(h >> 32)
 }
 
-// TryAcquire takes key if it is free. It never blocks. It returns ErrBusy if somebody has the key, without leaving a trace or allocating, and
-// ErrClosed after Close.
+// TryAcquire takes key if it is free. It returns ErrBusy if somebody has the key, without leaving a trace or allocating, and ErrClosed after Close.
+// It never blocks, but for the I/O of a Remote when the key is free in this process; an error of the Remote is returned.
 func (t *Table) TryAcquire(key Key) (*Lease, error) {
 	s, hash := t.locate(key)
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	old, err := s.freeLocked(key, hash)
+	if err != nil {
+		s.mu.Unlock()
+		return nil, err
+	}
+	l := s.takeLocked(old, key, hash, stateHeld, t.tenureEnd())
+	s.mu.Unlock()
+	return s.granted(l, false, stateHeld)
+}
+
+// freeLocked returns ErrBusy if somebody has key, else the lapsed lease that may stand there.
+func (s *shard) freeLocked(key Key, hash uint32) (lapsed *Lease, err error) {
 	if s.closed {
 		return nil, ErrClosed
 	}
@@ -105,22 +128,26 @@ func (t *Table) TryAcquire(key Key) (*Lease, error) {
 		s.counts.busy++
 		return nil, ErrBusy
 	}
-	return s.takeLocked(old, key, hash), nil
+	return old, nil
 }
 
 // takeLocked grants a key that is free, though a lapsed lease may stand there: that one has now lost it.
-func (s *shard) takeLocked(old *Lease, key Key, hash uint32) *Lease {
+func (s *shard) takeLocked(old *Lease, key Key, hash uint32, to state, until int64) *Lease {
 	if old != nil {
 		s.endLocked(old, stateLost, Outcome{}) // owner and waiters were told when it lapsed
 	}
-	l := s.grantLocked(key, hash, stateHeld, s.table.tenureEnd())
-	l.displaced = old
+	l := s.grantLocked(key, hash, to, until)
+	l.setDisplaced(old)
 	return l
 }
 
 // Supersede takes key, whoever has it: a forced refresh. The present holder's context ends with ErrSuperseded and its commit is
-// refused; its waiters are woken with Superseded. An owner whose start then fails calls Rollback. The only error is ErrClosed.
+// refused; its waiters are woken with Superseded. An owner whose start then fails calls Rollback. The error is ErrClosed, or one of the Remote.
 func (t *Table) Supersede(key Key) (*Lease, error) {
+	return t.supersede(key, stateHeld, t.tenureEnd())
+}
+
+func (t *Table) supersede(key Key, to state, until int64) (*Lease, error) {
 	s, hash := t.locate(key)
 	s.mu.Lock()
 	if s.closed {
@@ -129,11 +156,13 @@ func (t *Table) Supersede(key Key) (*Lease, error) {
 	}
 	old := s.index.get(key, hash)
 	e := s.displaceLocked(old)
-	l := s.grantLocked(key, hash, stateHeld, t.tenureEnd())
-	l.displaced = old
+	e.grip = nil // the remote claim is replaced, not given up
+	l := s.grantLocked(key, hash, to, until)
+	l.queued = to == stateQueued
+	l.setDisplaced(old)
 	s.mu.Unlock()
 	e.tell()
-	return l, nil
+	return s.granted(l, true, to)
 }
 
 // Displace ends the right to commit of whoever has key, without taking the key: an invalidation. The holder's context ends with ErrSuperseded
@@ -147,7 +176,7 @@ func (t *Table) DisplaceBefore(key Key, token uint64) bool {
 	s, hash := t.locate(key)
 	s.mu.Lock()
 	l := s.index.get(key, hash)
-	if l == nil || l.token >= token {
+	if l == nil || l.token >= token || state(l.state.Load()) == stateForeign {
 		l.forgetBefore(token)
 		s.mu.Unlock()
 		return false

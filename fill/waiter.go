@@ -2,6 +2,7 @@ package fill
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -33,9 +34,24 @@ type Waiter struct {
 }
 
 // Join takes key if it is free, or gets a place with the one who has it: exactly one of lease and waiter is not nil. There is no
-// moment between the two in which the holder could end unnoticed. It never blocks; the only error is ErrClosed.
+// moment between the two in which the holder could end unnoticed. It never blocks, but for the I/O of a Remote; the error is ErrClosed or one of the Remote.
+//
+// A waiter for another process's claim is woken with Abandoned and ErrElsewhere when that claim is over.
 func (t *Table) Join(key Key) (*Lease, *Waiter, error) {
 	s, hash := t.locate(key)
+	for {
+		l, w, err := s.join(key, hash)
+		if l == nil {
+			return nil, w, err
+		}
+		if l, err = s.granted(l, false, stateHeld); !errors.Is(err, ErrBusy) {
+			return l, nil, err
+		}
+		// Another process has the key, or somebody here displaced this reservation: there is somebody to wait for now.
+	}
+}
+
+func (s *shard) join(key Key, hash uint32) (*Lease, *Waiter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -45,15 +61,16 @@ func (t *Table) Join(key Key) (*Lease, *Waiter, error) {
 	if old != nil && old.claimed() {
 		return nil, s.waitLocked(old), nil
 	}
-	return s.takeLocked(old, key, hash), nil, nil
+	return s.takeLocked(old, key, hash, stateHeld, s.table.tenureEnd()), nil, nil
 }
 
 func (s *shard) waitLocked(l *Lease) *Waiter {
-	if l.signal == nil {
-		l.signal = newSignal()
+	t := l.tied()
+	if t.signal == nil {
+		t.signal = newSignal()
 	}
 	s.waiting.Add(1)
-	return &Waiter{shard: s, signal: l.signal, late: l.announced}
+	return &Waiter{shard: s, signal: t.signal, late: l.announced}
 }
 
 // Late tells whether the holder had announced something before this waiter joined. A late waiter should look before it waits: it is

@@ -31,8 +31,8 @@ func CacheGroups(h http.Header, name string) []string {
 	return groups
 }
 
-// maxGroups and maxGroup are the sizes that RFC 9875 §2 asks a cache to support at least; a bound keeps one response
-// from filling an index.
+// maxGroups and maxGroup are more than the 32 groups of 32 characters that RFC 9875 §2 asks for at least; a bound keeps
+// one response from filling an index.
 const maxGroups, maxGroup = 128, 128
 
 // Tags returns the surrogate keys of a response from the given fields, without repetition. Surrogate-Key, and names

@@ -18,9 +18,10 @@ type Admission struct {
 	Reason Reason
 	// Life is how long a stored copy may be used.
 	Life Life
-	// Strip are canonical names of fields that are not to be stored: those that qualified no-cache and private list,
-	// Set-Cookie when it is stripped, and the fields of a proxy's own authentication (RFC 9111 §3.1). Fields that
-	// Connection lists and other hop-by-hop fields are removed elsewhere, before a response comes here.
+	// Strip are canonical names of fields that are not to be stored, nor sent to readers who only share the response:
+	// those that qualified no-cache and private list, Set-Cookie when it is stripped, and the fields of a proxy's own
+	// authentication (RFC 9111 §3.1). Fields that Connection lists and other hop-by-hop fields are removed elsewhere,
+	// before a response comes here.
 	Strip []string
 }
 

@@ -110,7 +110,7 @@ func (a *App) buildTelemetry(registry *prometheus.Registry) (err error) {
 }
 
 func (a *App) buildOrigins(*prometheus.Registry) (err error) {
-	set, err := newPoolSet(a.cfg)
+	set, err := newPoolSet(a.cfg, nil)
 	if err != nil {
 		return err
 	}

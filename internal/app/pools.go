@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/netip"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -18,18 +21,56 @@ import (
 const retireGrace = time.Hour
 
 // poolSet are the origins of one version of the settings, by name. Immutable.
-type poolSet map[string]*origin.Pool
+type poolSet map[string]*pool
 
-func newPoolSet(cfg *config.Config) (poolSet, error) {
+// pool is an origin with the settings that made it.
+type pool struct {
+	*origin.Pool
+	from    config.Origin
+	trusted []netip.Prefix
+}
+
+// newPoolSet makes the pools that cfg describes. Those of before whose settings are the same are taken over with their connections and
+// what they know of the origin's health.
+func newPoolSet(cfg *config.Config, before poolSet) (poolSet, error) {
 	set := poolSet{}
 	for name, o := range cfg.Origins {
-		pool, err := origin.New(originConfig(name, o, cfg))
-		if err != nil {
-			return nil, errors.Join(err, set.closeNow())
+		if old, ok := before[name]; ok && old.serves(o, cfg) {
+			set[name] = old
+			continue
 		}
-		set[name] = pool
+		made, err := origin.New(originConfig(name, o, cfg))
+		if err != nil {
+			return nil, errors.Join(err, set.without(before).closeNow())
+		}
+		set[name] = &pool{Pool: made, from: o, trusted: cfg.TrustedProxies}
 	}
 	return set, nil
+}
+
+// serves reports whether the pool is what o describes. Files named by o may have changed, so that they are read again.
+func (p *pool) serves(o config.Origin, cfg *config.Config) bool {
+	files := o.TLS.CA + o.TLS.Cert + o.TLS.Key
+	return files == "" && reflect.DeepEqual(p.from, o) && slices.Equal(p.trusted, cfg.TrustedProxies)
+}
+
+// without returns the pools of s that are not in other.
+func (s poolSet) without(other poolSet) poolSet {
+	out := poolSet{}
+	for name, p := range s {
+		if other[name] != p {
+			out[name] = p
+		}
+	}
+	return out
+}
+
+// transport returns what a rule fetches through; nil for an unknown name.
+func (s poolSet) transport(name string) http.RoundTripper {
+	if p, ok := s[name]; ok {
+		return p.Pool
+	}
+	return nil // not as a *pool: a nil one would not be nil
 }
 
 func (s poolSet) close(ctx context.Context) error {
@@ -74,13 +115,11 @@ func (o *origins) current() poolSet {
 	return o.set
 }
 
-// swap puts a set into use and returns the one before.
-func (o *origins) swap(next poolSet) poolSet {
+// swap puts a set into use.
+func (o *origins) swap(next poolSet) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	before := o.set
 	o.set = next
-	return before
 }
 
 // errStopping cuts the exchanges of retired origins when the process ends.
@@ -88,6 +127,9 @@ var errStopping = errors.New("app: stopping")
 
 // retire closes a set when its exchanges have ended.
 func (o *origins) retire(set poolSet) {
+	if len(set) == 0 {
+		return
+	}
 	ctx, cut := context.WithCancelCause(context.Background())
 	o.mu.Lock()
 	o.cuts = append(o.cuts, cut)

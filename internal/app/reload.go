@@ -47,14 +47,16 @@ func (a *App) reloadLocked() error {
 
 // useOrigins replaces rules and origins together. The old origins finish what they are doing.
 func (a *App) useOrigins(next *config.Config) error {
-	set, err := newPoolSet(next)
+	before := a.pools.current()
+	set, err := newPoolSet(next, before)
 	if err != nil {
 		return err
 	}
 	if err := a.cache.SetRules(cacheRules(next, set)); err != nil {
-		return errors.Join(err, set.closeNow())
+		return errors.Join(err, set.without(before).closeNow())
 	}
-	a.pools.retire(a.pools.swap(set))
+	a.pools.swap(set)
+	a.pools.retire(before.without(set))
 	return nil
 }
 

@@ -71,7 +71,7 @@ func cacheRules(cfg *config.Config, set poolSet) []cache.Rule {
 	for _, r := range cfg.Rules {
 		out = append(out, cache.Rule{
 			Name: r.Name, Match: r.Match.MatchSpec(), Key: r.Key.KeySpec(), Policy: r.Settings(),
-			Upstream: set[r.Origin], Origin: r.Origin, Pass: r.Pass,
+			Upstream: set.transport(r.Origin), Origin: r.Origin, Pass: r.Pass,
 		})
 	}
 	return out

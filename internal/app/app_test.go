@@ -1,0 +1,186 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestServesFromTheCache(t *testing.T) {
+	o := newSource(t, cacheable)
+	r := start(t, base+"origins: { app: { url: "+o.URL+" } }\n")
+	defer r.stop()
+	for i := range 3 {
+		if status, body, _ := r.get("/a"); status != http.StatusOK || body != "/a" {
+			t.Errorf("read %d: %d %q", i, status, body)
+		}
+	}
+	if n := o.calls.Load(); n != 1 {
+		t.Errorf("%d calls of the origin, want 1", n)
+	}
+}
+
+// The lines that programs read to learn the addresses are a promise: their form and order do not change.
+func TestAnnouncesAddresses(t *testing.T) {
+	o := newSource(t, cacheable)
+	r := start(t, "listen: ['127.0.0.1:0', 'localhost:0']\nadmin: { listen: 127.0.0.1:0 }\nhttp: { drain_idle: 0 }\norigins: { app: { url: "+o.URL+" } }\n")
+	defer r.stop()
+	form := regexp.MustCompile(`\Alistening on http://127\.0\.0\.1:\d+\nlistening on http://\S+:\d+\nadmin on http://127\.0\.0\.1:\d+\nready\n\z`)
+	if got := r.out.String(); !form.MatchString(got) {
+		t.Errorf("output:\n%s", got)
+	}
+	urls := r.URLs()
+	if len(urls) != 2 || !strings.Contains(r.out.String(), "listening on "+urls[0]+"\n") || !strings.Contains(r.out.String(), "admin on "+r.AdminURL()+"\n") {
+		t.Errorf("URLs %v, admin %s", urls, r.AdminURL())
+	}
+}
+
+func TestReadinessFollowsTheLife(t *testing.T) {
+	o := newSource(t, cacheable)
+	cfg, err := load(base + "admin: { listen: 127.0.0.1:0 }\norigins: { app: { url: " + o.URL + " } }\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(cfg, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, why := a.ready(); ok || why != "starting" {
+		t.Errorf("before Start: %v %q", ok, why)
+	}
+	if err := a.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, _ := fetch(t, a.AdminURL()+"/readyz"); status != http.StatusOK {
+		t.Errorf("serving: /readyz %d", status)
+	}
+	if err := a.Drain(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if ok, why := a.ready(); ok || why != "draining" {
+		t.Errorf("after Drain: %v %q", ok, why)
+	}
+}
+
+func TestMetricsShowThePartsAtWork(t *testing.T) {
+	o := newSource(t, cacheable)
+	r := start(t, base+"admin: { listen: 127.0.0.1:0 }\norigins: { app: { url: "+o.URL+" } }\n")
+	defer r.stop()
+	r.get("/a")
+	r.get("/a")
+	_, text, _ := fetch(t, r.AdminURL()+"/metrics")
+	for _, want := range []string{
+		`swrproxy_build_info{`, `version="test"`, "swrproxy_waiting 0", `swrproxy_store_max_bytes{tier="memory"} 1.6777216e+07`,
+		fmt.Sprintf(`swrproxy_origin_up{origin="app",url="%s"} 1`, o.URL),
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("metrics lack %s", want)
+		}
+	}
+}
+
+func TestTakenAddressLeavesNothingOpen(t *testing.T) {
+	o := newSource(t, cacheable)
+	for name, file := range map[string]string{
+		"listener": "listen: " + o.Listener.Addr().String() + "\n",
+		"admin":    base + "admin: { listen: '" + o.Listener.Addr().String() + "' }\n",
+	} {
+		cfg, err := load(file + "origins: { app: { url: " + o.URL + " } }\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := &buffer{}
+		a, err := New(cfg, Options{Out: out})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = a.Start() // goleak tells what it left running
+		if err == nil || !strings.Contains(err.Error(), o.Listener.Addr().String()) {
+			t.Errorf("%s: error %v", name, err)
+		}
+		if out.String() != "" {
+			t.Errorf("%s: printed %q", name, out)
+		}
+	}
+}
+
+func TestNewTellsWhatCannotBeBuilt(t *testing.T) {
+	for name, file := range map[string]string{
+		"origin's CA":  "origins: { a: { url: https://h, tls: { ca: /does/not/exist.pem } } }\n",
+		"certificates": "tls: { cert: /does/not/exist.pem, key: /does/not/exist.pem }\norigins: { a: { url: http://h } }\n",
+	} {
+		cfg, err := load(base + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(cfg, Options{}); err == nil || !strings.Contains(err.Error(), "/does/not/exist.pem") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+// A request under way when the drain begins gets its whole answer; then the address is free.
+func TestDrainFinishesRequests(t *testing.T) {
+	arrived, release := make(chan struct{}), make(chan struct{})
+	o := newSource(t, func(w http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-release
+		cacheable(w, r)
+	})
+	r := start(t, base+"origins: { app: { url: "+o.URL+" } }\n")
+	got := make(chan string)
+	go func() {
+		status, body, _ := r.get("/slow")
+		got <- fmt.Sprint(status, body)
+	}()
+	<-arrived
+	drained := make(chan error)
+	go func() { drained <- r.Drain(context.Background()) }()
+	close(release)
+	if answer := <-got; answer != "200/slow" {
+		t.Errorf("answer %q", answer)
+	}
+	if err := <-drained; err != nil {
+		t.Errorf("drain: %v", err)
+	}
+	if _, err := net.Dial("tcp", strings.TrimPrefix(r.URLs()[0], "http://")); err == nil {
+		t.Error("still listening")
+	}
+}
+
+func TestDrainIsCutByItsContext(t *testing.T) {
+	arrived := make(chan struct{})
+	o := newSource(t, func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-r.Context().Done()
+	})
+	r := start(t, base+"origins: { app: { url: "+o.URL+" } }\n")
+	c, err := net.Dial("tcp", strings.TrimPrefix(r.URLs()[0], "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "GET /hangs HTTP/1.1\r\nHost: h\r\n\r\n")
+	<-arrived
+	ctx, cut := context.WithCancel(context.Background())
+	cut()
+	if err := r.Drain(ctx); !errors.Is(err, ErrCut) {
+		t.Errorf("drain: %v, want ErrCut", err)
+	}
+	_, _ = bufio.NewReader(c).ReadByte() // returns: the connection is closed
+}
+
+func TestWarningsAreLogged(t *testing.T) {
+	o := newSource(t, cacheable)
+	r := start(t, base+"origins: { app: { url: "+o.URL+" } }\nrules: [{ ttl: 1m, override: true }]\n")
+	r.stop()
+	if !strings.Contains(r.log.String(), "rules[0].override") {
+		t.Errorf("no warning about a forced lifetime:\n%s", r.log)
+	}
+}

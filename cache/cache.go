@@ -36,6 +36,7 @@ const commitStripes = 256
 // record. Make one with New, use it through Handler, Transport or Proxy. Safe for concurrent use.
 type Cache struct {
 	store   Store
+	spooler Spooler // the store, if it takes bodies in while they arrive
 	keeper  Keeper
 	seq     *fill.Sequence
 	fillCfg FillConfig
@@ -107,6 +108,7 @@ func (c *Cache) setDefaults() {
 	if c.tags == nil {
 		c.tags = []string{"Surrogate-Key", "Cache-Tag"}
 	}
+	c.spooler, _ = c.store.(Spooler)
 	c.states.markFor = c.fillCfg.MarkFor
 	c.states.first, c.states.max = c.fillCfg.BackoffFirst, c.fillCfg.BackoffMax
 }

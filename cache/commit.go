@@ -16,11 +16,12 @@ var errOvertaken = errors.New("cache: overtaken by an invalidation or a newer fi
 
 var stripeSeed = maphash.MakeSeed()
 
-// notStored are fields of a response that a record does not keep: each answer computes its own.
-var notStored = []string{"Age", "Content-Length", "Content-Range"}
+// notStored are fields of a response that a record does not keep: each answer computes its own. So it does with Content-Range, where
+// that means something: in a 206.
+var notStored = []string{"Age", "Content-Length"}
 
-// recordOf makes the record of a response, without its body.
-func (fl *flight) recordOf(status int, h http.Header, adm policy.Admission, now time.Time) *Record {
+// keptFields are the fields of a response that a record keeps.
+func keptFields(status int, h http.Header, adm policy.Admission) http.Header {
 	kept := h.Clone()
 	for _, name := range notStored {
 		delete(kept, name)
@@ -28,13 +29,21 @@ func (fl *flight) recordOf(status int, h http.Header, adm policy.Admission, now 
 	for _, name := range adm.Strip {
 		kept.Del(name)
 	}
+	if status == http.StatusPartialContent {
+		delete(kept, "Content-Range")
+	}
+	return kept
+}
+
+// recordOf makes the record of a response, without its body.
+func (fl *flight) recordOf(status int, h http.Header, adm policy.Admission, now time.Time) *Record {
 	return &Record{
 		Key:      fl.primary,
 		Primary:  fl.primary,
 		Token:    fl.token,
 		StoredAt: now.UTC().Round(0),
 		Status:   status,
-		Fields:   NewFields(kept),
+		Fields:   NewFields(keptFields(status, h, adm)),
 		Life:     adm.Life,
 		Tags:     fl.tags(h),
 	}

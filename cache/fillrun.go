@@ -9,6 +9,7 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -285,6 +286,7 @@ func (fl *flight) confirmed(ev *FillEvent, resp *http.Response, sentAt time.Time
 		return fl.again(ev)
 	}
 	merged := policy.Freshen(stored, resp.Header)
+	policy.EnsureDate(merged, now)
 	adm := policy.Admit(&fl.rule.settings, &fl.preq, fl.base.Status, merged, sentAt, now)
 	if !adm.Store && adm.Reason != policy.ReasonNoFreshness {
 		return fl.again(ev)
@@ -292,12 +294,24 @@ func (fl *flight) confirmed(ev *FillEvent, resp *http.Response, sentAt time.Time
 	rec := fl.recordOf(fl.base.Status, merged, adm, now)
 	rec.Body, rec.Trailer, rec.Partial = fl.base.Body, fl.base.Trailer, fl.base.Partial
 	ev.Refreshed = true
-	fl.commit(rec, merged)
+	fl.replace(rec, merged)
 	fl.c.states.forget(fl.key)
+	if !adm.Shareable {
+		fl.c.states.mark(fl.key, now)
+	}
 	fl.head = head{record: rec, status: fl.base.Status, header: merged, admission: adm, at: now}
 	fl.head.vary, fl.head.varyStar = policy.VaryOf(merged)
 	close(fl.headReady)
 	return fill.Outcome{Kind: fill.Stored}
+}
+
+// replace commits a record made of the base. If Vary changed with it the base must not stay behind under its old key: RFC 9111 §4.3.4.
+func (fl *flight) replace(rec *Record, merged http.Header) {
+	before, _ := policy.VaryOf(fl.base.Fields.Header())
+	if after, star := policy.VaryOf(merged); star || !slices.Equal(before, after) {
+		fl.c.store.Delete(fl.base.Key, fl.token)
+	}
+	fl.commit(rec, merged)
 }
 
 // baseHolds tells whether the base is still stored and valid, invalidations considered.
@@ -387,10 +401,13 @@ func (fl *flight) dropReplaced(h *head) {
 // shared lets readers follow the body while it arrives, and commits it when it is whole.
 func (fl *flight) shared(ev *FillEvent, h head, resp *http.Response) fill.Outcome {
 	defer resp.Body.Close()
-	h.spool = newSpool(fl.c.object.Max, resp.ContentLength)
+	h.spool = newSpool(fl.c.object.Max, resp.ContentLength, fl.c.spooler)
 	fl.head = h
 	if !h.failed && !h.admission.Store {
 		fl.dropReplaced(&h)
+	}
+	if !h.failed && !h.admission.Shareable {
+		fl.c.states.mark(fl.key, h.at)
 	}
 	close(fl.headReady)
 	if fl.lease != nil {
@@ -448,24 +465,35 @@ func (fl *flight) complete(ev *FillEvent, resp *http.Response) fill.Outcome {
 	switch {
 	case h.failed:
 		return fl.failedStatus(ev, h)
-	case h.spool.size() > fl.c.object.Max:
+	case !h.spool.kept():
 		ev.Reason = policy.ReasonTooLarge
 		return fill.Outcome{Kind: fill.NotShareable, Err: errOversize}
 	case !h.admission.Store:
 		return fill.Outcome{Kind: fill.NotShareable}
+	case h.admission.Shareable:
+		fl.c.states.forget(fl.key)
 	}
-	fl.c.states.forget(fl.key)
+	body, err := h.spool.body()
+	if err != nil {
+		fl.c.obs.Noted(&Note{Kind: NoteStore, Key: fl.url(), Text: "body lost on its way into the store", Err: err})
+		return fill.Outcome{Kind: fill.NotShareable, Err: err}
+	}
+	fl.store(h, body, resp.Trailer)
+	return fill.Outcome{Kind: fill.Stored}
+}
+
+// store commits a whole response.
+func (fl *flight) store(h *head, body Body, trailer http.Header) {
 	if h.status == http.StatusPartialContent {
-		fl.storePart(h, h.spool.bytes())
-		return fill.Outcome{Kind: fill.Stored}
+		fl.storePart(h, body)
+		return
 	}
 	rec := fl.recordOf(h.status, h.header, h.admission, h.at)
-	rec.Body = MemoryBody(h.spool.bytes())
-	if len(resp.Trailer) > 0 {
-		rec.Trailer = NewFields(resp.Trailer)
+	rec.Body = body
+	if len(trailer) > 0 {
+		rec.Trailer = NewFields(trailer)
 	}
 	fl.commit(rec, h.header)
-	return fill.Outcome{Kind: fill.Stored}
 }
 
 // failedStatus counts an error status that was passed on whole.

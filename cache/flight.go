@@ -80,9 +80,27 @@ type earlyHints struct {
 	header textproto.MIMEHeader
 }
 
-// shared tells whether readers other than the first may have this response.
+// shared tells whether readers other than the first may have this response. A failure always is: of one whose body is somebody's own
+// they get the status alone.
 func (h *head) shared() bool {
-	return h.record != nil || h.err != nil || h.spool != nil
+	switch {
+	case h.err != nil || h.failed:
+		return true
+	case h.record != nil || h.spool != nil:
+		return h.admission.Shareable
+	default:
+		return false
+	}
+}
+
+// personal tells of a response that may be meant for the reader who asked for it alone.
+func (h *head) personal() bool {
+	switch h.admission.Reason {
+	case policy.ReasonPrivate, policy.ReasonNoStore, policy.ReasonSetCookie, policy.ReasonAuthorization, policy.ReasonVaryStar:
+		return !h.admission.Shareable
+	default:
+		return false
+	}
 }
 
 func (fl *flight) ready() bool {

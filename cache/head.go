@@ -2,6 +2,7 @@ package cache
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/swrproxy/swrproxy/internal/hopbyhop"
@@ -39,13 +40,17 @@ func (rd *read) headFreshens(resp *http.Response, sentAt time.Time) {
 }
 
 func (rd *read) freshenStored(rec *Record, merged http.Header, sentAt, now time.Time) {
+	policy.EnsureDate(merged, now)
 	get := rd.req
 	get.Method = http.MethodGet
 	adm := policy.Admit(&rd.rule.settings, &get, rec.Status, merged, sentAt, now)
-	if !adm.Store {
+	before, _ := policy.VaryOf(rec.Fields.Header())
+	after, star := policy.VaryOf(merged)
+	if !adm.Store || star || !slices.Equal(before, after) {
+		rd.c.store.Delete(rec.Key, rd.c.seq.Next())
 		return
 	}
 	fresh := *rec
-	fresh.Fields, fresh.Life, fresh.StoredAt = NewFields(merged), adm.Life, now.UTC().Round(0)
+	fresh.Fields, fresh.Life, fresh.StoredAt = NewFields(keptFields(rec.Status, merged, adm)), adm.Life, now.UTC().Round(0)
 	withLock(&rd.c.commits[stripe(rec.Primary)], func() { rd.c.store.Put(&fresh) })
 }

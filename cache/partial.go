@@ -76,7 +76,7 @@ func (fl *flight) completed(ev *FillEvent, resp *http.Response) fill.Outcome {
 	}
 	stored := fl.base.Fields.Header()
 	q, ok := fl.rule.settings.Part(resp.Header, int64(len(body)))
-	if !ok || !fl.baseHolds() || !policy.Combines(stored, resp.Header, fl.base.bytesOf(), q) {
+	if !ok || !fl.continues(resp.Header, q) {
 		return fl.again(ev)
 	}
 	joined, start := join(fl.base, body, q)
@@ -85,6 +85,7 @@ func (fl *flight) completed(ev *FillEvent, resp *http.Response) fill.Outcome {
 	}
 	merged := policy.Freshen(stored, resp.Header)
 	now := fl.startedAt
+	policy.EnsureDate(merged, now)
 	adm := policy.Admit(&fl.rule.settings, &fl.preq, http.StatusOK, merged, now, now)
 	rec := fl.recordOf(http.StatusOK, merged, adm, now)
 	rec.Body = MemoryBody(joined)
@@ -110,19 +111,29 @@ func join(rec *Record, body []byte, q policy.Partial) (joined []byte, start int6
 }
 
 // storePart stores the whole body of a 206 that answered a range request, joined with what is stored if it fits to that.
-func (fl *flight) storePart(h *head, body []byte) {
-	q, ok := fl.rule.settings.Part(h.header, int64(len(body)))
+func (fl *flight) storePart(h *head, body Body) {
+	q, ok := fl.rule.settings.Part(h.header, body.Size())
 	if !ok {
 		return
 	}
 	rec := fl.recordOf(http.StatusPartialContent, h.header, h.admission, h.at)
-	rec.Body, rec.Partial = MemoryBody(body), &Partial{Start: q.Start, Size: q.Size}
-	if b := fl.base; b != nil && b.Partial != nil && fl.baseHolds() && policy.Combines(b.Fields.Header(), h.header, b.bytesOf(), q) {
-		joined, start := join(b, body, q)
+	rec.Body, rec.Partial = body, &Partial{Start: q.Start, Size: q.Size}
+	if b, ok := body.Bytes(); ok && fl.continues(h.header, q) {
+		joined, start := join(fl.base, b, q)
 		rec.Body, rec.Partial = MemoryBody(joined), &Partial{Start: start, Size: q.Size}
 	}
 	if rec.Partial.Start == 0 && rec.Body.Size() == rec.Partial.Size {
 		rec.Status, rec.Partial = http.StatusOK, nil
 	}
 	fl.commit(rec, h.header)
+}
+
+// continues tells whether a part fits to the partial base, both in memory.
+func (fl *flight) continues(h http.Header, q policy.Partial) bool {
+	b := fl.base
+	if b == nil || b.Partial == nil || !fl.baseHolds() {
+		return false
+	}
+	_, inMemory := b.Body.Bytes()
+	return inMemory && policy.Combines(b.Fields.Header(), h, b.bytesOf(), q)
 }

@@ -158,7 +158,7 @@ func TestSoftPurgeOnlyShortens(t *testing.T) {
 		r.purge(sel, cache.PurgeOptions{Soft: true})
 		wantBody(t, r.get("/p/a"), 200, "old")
 		time.Sleep(20 * time.Second)
-		if w := r.get("/p/a"); w.Code != 502 {
+		if w := r.get("/p/a"); w.Code != 504 {
 			t.Errorf("70 s after the soft purge: %d", w.Code)
 		}
 	})

@@ -286,7 +286,7 @@ func (rd *read) mayJoin(fl *flight, now time.Time) bool {
 		return true
 	}
 	h := &fl.head
-	return h.spool != nil && h.admission.Store && policy.Judge(h.admission.Life, &rd.req, now).Use == policy.Fresh
+	return h.spool != nil && h.admission.Store && h.admission.Shareable && policy.Judge(h.admission.Life, &rd.req, now).Use == policy.Fresh
 }
 
 // lead runs the fill as its holder, after one more look: the previous holder may have committed between look-up and lease.
@@ -504,6 +504,8 @@ func (rd *read) followReady(fl *flight) bool {
 		rd.status.FwdStatus = http.StatusNotModified
 		rd.answer(h.record, resultOf(rd.collapsed, ResultRevalidated), policy.ReasonRevalidated)
 	case h.failed && rd.answerOnError():
+	case h.failed && rd.collapsed && h.personal():
+		rd.reject(h.status, policy.ReasonOriginFailed, ResultError)
 	case h.spool != nil:
 		return rd.stream(fl)
 	default:
@@ -530,7 +532,11 @@ func (rd *read) fail(err error, why policy.Reason) {
 		return
 	}
 	rd.ev.Err = err
-	rd.reject(statusOf(err), why, ResultError)
+	status := statusOf(err)
+	if rd.found.rec != nil && status == http.StatusBadGateway {
+		status = http.StatusGatewayTimeout // validation was due and failed: RFC 9111 §5.2.2.2
+	}
+	rd.reject(status, why, ResultError)
 }
 
 // statusOf maps a failure to the status of RFC 9110 §15.6.3 and §15.6.5. An error that knows its own says so.

@@ -205,6 +205,11 @@ func (rd *read) stream(fl *flight) bool {
 	rd.ev.Result, rd.ev.Reason = resultOf(rd.collapsed, ResultMiss), rd.reasonOf(h)
 	out := rd.w.Header()
 	copyHeader(out, h.header)
+	if rd.collapsed {
+		for _, name := range h.admission.Strip {
+			out.Del(name)
+		}
+	}
 	rd.status.Stored = h.admission.Store && !h.failed
 	rd.setTTL(h)
 	policy.AddCacheStatus(out, &rd.status)

@@ -2,41 +2,55 @@ package cache
 
 import (
 	"context"
-	"io"
 	"sync"
 )
 
 const (
 	// minSpool is the first buffer for a body of unknown length.
 	minSpool = 4 << 10
-	// maxEager is how much is allocated at once on the word of a Content-Length.
-	maxEager = 1 << 20
+	// spoolMemory is how much of an arriving body is held in memory, where the store can take the rest on disk.
+	spoolMemory = 1 << 20
 	// throughWindow is how far a body that is not kept may run ahead of its slowest reader.
 	throughWindow = 1 << 20
+	// fileStep is how much is read from the origin at a time for a body that goes to a file.
+	fileStep = 64 << 10
 )
 
 // spool is a body while it arrives: one writer, any number of readers, each at its own offset. Until it grows over its limit it keeps
-// every byte and never waits for a reader, so that a slow client stalls neither the fill nor other readers. Over the limit it
-// turns into a window: it drops what all readers have read and waits for the slowest.
+// every byte and never waits for a reader, so that a slow client stalls neither the fill nor other readers: in memory at first, beyond
+// spoolMemory in a file of the store, if that has files. Over the limit, or when the file takes no more, it turns into a window: it drops
+// what all readers have read and waits for the slowest.
 //
-// Bytes once written are never changed or moved under a reader: growing allocates a new array. Safe for concurrent use.
+// The bytes before fileEnd are in the file, those from base on in buf. Bytes once written are never changed or moved under a reader: growing
+// allocates a new array. Safe for concurrent use.
 type spool struct {
 	limit int64
 
+	// The writer's own.
+	files   Spooler // nil: memory only
+	scratch []byte  // where the writer puts bytes that go to the file
+
 	mu      sync.Mutex // guards following
-	buf     []byte     // the bytes from base on
-	base    int64      // offset of buf[0]; above 0 only in a window
-	through bool       // the body is over its limit and not kept
+	buf     []byte
+	base    int64 // offset of buf[0]
+	file    Spool
+	fileEnd int64
+	through bool // the body is not kept any more
 	done    bool
 	err     error
 	wake    chan struct{} // closed when something changed; nil when nobody waits
 	readers map[*spoolReader]struct{}
 }
 
-func newSpool(limit, expect int64) *spool {
-	s := &spool{limit: limit, readers: make(map[*spoolReader]struct{})}
-	if expect > 0 && expect <= limit {
-		s.buf = make([]byte, 0, min(expect, maxEager))
+// newSpool makes a spool for a body of expect bytes, negative if unknown.
+func newSpool(limit, expect int64, files Spooler) *spool {
+	s := &spool{limit: limit, files: files, readers: make(map[*spoolReader]struct{})}
+	switch {
+	case expect <= 0 || expect > limit:
+	case expect > spoolMemory && files != nil:
+		s.spill()
+	default:
+		s.buf = make([]byte, 0, min(expect, spoolMemory))
 	}
 	return s
 }
@@ -45,6 +59,9 @@ func newSpool(limit, expect int64) *spool {
 func (s *spool) room() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.file != nil && !s.through {
+		return s.scratch
+	}
 	if len(s.buf) == cap(s.buf) {
 		s.growLocked()
 	}
@@ -54,7 +71,7 @@ func (s *spool) room() []byte {
 func (s *spool) growLocked() {
 	keep := s.buf
 	if s.through {
-		low := s.lowestLocked()
+		low := max(s.lowestLocked(), s.base)
 		keep = s.buf[low-s.base:]
 		s.base = low
 	}
@@ -65,20 +82,74 @@ func (s *spool) growLocked() {
 
 // lowestLocked is the offset of the slowest reader, or the end if there is none.
 func (s *spool) lowestLocked() int64 {
-	low := s.base + int64(len(s.buf))
+	low := s.endLocked()
 	for r := range s.readers {
 		low = min(low, r.off)
 	}
 	return low
 }
 
-// advance publishes n bytes that were written into room. It tells whether the body just went over its limit.
+func (s *spool) endLocked() int64 { return s.base + int64(len(s.buf)) }
+
+// advance publishes n bytes that were written into room. It tells whether this was when the body stopped being kept.
 func (s *spool) advance(n int) (over bool) {
+	if s.filing() {
+		return s.advanceFile(n)
+	}
+	s.mu.Lock()
+	s.buf = s.buf[:len(s.buf)+n]
+	size := s.endLocked()
+	over = !s.through && size > s.limit
+	s.through = s.through || over
+	s.wakeLocked()
+	spill := !s.through && size > spoolMemory && s.files != nil
+	s.mu.Unlock()
+	if spill {
+		s.spill()
+	}
+	return over
+}
+
+func (s *spool) filing() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.buf = s.buf[:len(s.buf)+n]
-	if !s.through && int64(len(s.buf)) > s.limit {
-		s.through, over = true, true
+	return s.file != nil && !s.through
+}
+
+// spill moves what is there to a file. If that fails the body stays in memory.
+func (s *spool) spill() {
+	file, err := s.files.NewSpool()
+	s.files = nil // one try
+	if err != nil {
+		return
+	}
+	if _, err := file.Write(s.buf); err != nil {
+		_ = file.Close()
+		return
+	}
+	s.scratch = make([]byte, fileStep)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.file, s.fileEnd = file, int64(len(s.buf))
+	s.base, s.buf = s.fileEnd, nil
+}
+
+// advanceFile writes n bytes of scratch to the file. When that takes no more, or the body is over its limit, they begin the window.
+func (s *spool) advanceFile(n int) (over bool) {
+	b := s.scratch[:n]
+	over = s.fileEnd+int64(n) > s.limit
+	if !over {
+		_, err := s.file.Write(b)
+		over = err != nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if over {
+		s.through = true
+		s.buf = append(make([]byte, 0, 2*fileStep), b...)
+	} else {
+		s.fileEnd += int64(n)
+		s.base = s.fileEnd
 	}
 	s.wakeLocked()
 	return over
@@ -88,15 +159,14 @@ func (s *spool) advance(n int) (over bool) {
 func (s *spool) throttle(ctx context.Context) bool {
 	for {
 		s.mu.Lock()
-		if !s.through {
+		switch {
+		case !s.through:
 			s.mu.Unlock()
 			return true
-		}
-		if len(s.readers) == 0 {
+		case len(s.readers) == 0:
 			s.mu.Unlock()
 			return false
-		}
-		if s.base+int64(len(s.buf))-s.lowestLocked() <= throughWindow {
+		case s.endLocked()-s.lowestLocked() <= throughWindow:
 			s.mu.Unlock()
 			return true
 		}
@@ -113,28 +183,62 @@ func (s *spool) throttle(ctx context.Context) bool {
 // finish ends the body: nil for a whole one. Only the first call counts.
 func (s *spool) finish(err error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.done {
+		s.mu.Unlock()
 		return
 	}
 	s.done, s.err = true, err
 	s.wakeLocked()
+	file := s.idleFileLocked()
+	s.mu.Unlock()
+	closeFile(file)
 }
 
-// bytes returns the whole body after a good end; the array is trimmed if it wastes more than an eighth.
-func (s *spool) bytes() []byte {
+// idleFileLocked returns the file if nobody needs it any more.
+func (s *spool) idleFileLocked() Spool {
+	if !s.done || len(s.readers) > 0 {
+		return nil
+	}
+	file := s.file
+	s.file = nil
+	return file
+}
+
+func closeFile(file Spool) {
+	if file != nil {
+		_ = file.Close() // what no record took over is removed
+	}
+}
+
+// body returns the whole body after its good end and before finish.
+func (s *spool) body() (Body, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if cap(s.buf)-len(s.buf) <= cap(s.buf)/8 {
-		return s.buf[:len(s.buf):len(s.buf)]
+	if s.file != nil {
+		return s.file.Body()
 	}
-	return append(make([]byte, 0, len(s.buf)), s.buf...)
+	return MemoryBody(trimmed(s.buf)), nil
+}
+
+// trimmed returns b, in an array of its own if the present one wastes more than an eighth.
+func trimmed(b []byte) []byte {
+	if cap(b)-len(b) <= cap(b)/8 {
+		return b[:len(b):len(b)]
+	}
+	return append(make([]byte, 0, len(b)), b...)
+}
+
+// kept tells whether the body still has all its bytes.
+func (s *spool) kept() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.through
 }
 
 func (s *spool) size() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.base + int64(len(s.buf))
+	return s.endLocked()
 }
 
 func (s *spool) wakeLocked() {
@@ -149,71 +253,4 @@ func (s *spool) wakeChanLocked() chan struct{} {
 		s.wake = make(chan struct{})
 	}
 	return s.wake
-}
-
-// reader attaches a reader at the start. It fails once bytes have been dropped.
-func (s *spool) reader() (*spoolReader, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.through {
-		return nil, false
-	}
-	r := &spoolReader{s: s}
-	s.readers[r] = struct{}{}
-	return r, true
-}
-
-// spoolReader is one reader's place in a spool. Not safe for concurrent use.
-type spoolReader struct {
-	s   *spool
-	off int64 // guarded by s.mu
-}
-
-// next returns the bytes behind the reader's place and moves it there. With nothing to return it gives io.EOF after a
-// whole body, the writer's error after a broken one, and otherwise (nil, nil) at once: the caller flushes and calls wait.
-func (r *spoolReader) next() ([]byte, error) {
-	r.s.mu.Lock()
-	defer r.s.mu.Unlock()
-	b := r.s.buf[r.off-r.s.base:]
-	if len(b) > 0 {
-		r.off += int64(len(b))
-		if r.s.through {
-			r.s.wakeLocked()
-		}
-		return b, nil
-	}
-	if !r.s.done {
-		return nil, nil
-	}
-	if r.s.err != nil {
-		return nil, r.s.err
-	}
-	return nil, io.EOF
-}
-
-// wait blocks until there is something for next, or ctx ends.
-func (r *spoolReader) wait(ctx context.Context) error {
-	r.s.mu.Lock()
-	if r.s.done || r.off < r.s.base+int64(len(r.s.buf)) {
-		r.s.mu.Unlock()
-		return nil
-	}
-	wake := r.s.wakeChanLocked()
-	r.s.mu.Unlock()
-	select {
-	case <-wake:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// close gives the place up.
-func (r *spoolReader) close() {
-	r.s.mu.Lock()
-	defer r.s.mu.Unlock()
-	delete(r.s.readers, r)
-	if r.s.through {
-		r.s.wakeLocked()
-	}
 }

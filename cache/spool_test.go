@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"testing"
 )
@@ -13,7 +14,7 @@ import (
 // fillSpool writes data in pieces of random size.
 func fillSpool(s *spool, data []byte, rng *rand.Rand) bool {
 	for len(data) > 0 {
-		n := copy(s.room(), data[:min(len(data), 1+rng.IntN(9000))])
+		n := copy(s.room(), data[:min(len(data), 1+rng.IntN(90000))])
 		s.advance(n)
 		data = data[n:]
 		if !s.throttle(context.Background()) {
@@ -43,11 +44,21 @@ func readAll(r *spoolReader) ([]byte, error) {
 }
 
 func TestSpoolReadersSeeTheSameBytes(t *testing.T) {
-	for name, c := range map[string]struct{ limit, expect, size int64 }{
-		"known length":         {1 << 20, 300 << 10, 300 << 10},
-		"unknown length":       {1 << 20, -1, 300 << 10},
-		"empty":                {1 << 20, 0, 0},
-		"grows over its limit": {100 << 10, -1, 5 << 20},
+	for name, c := range map[string]struct {
+		limit, expect, size int64
+		files               Spooler
+	}{
+		"known length":              {1 << 20, 300 << 10, 300 << 10, nil},
+		"unknown length":            {1 << 20, -1, 300 << 10, nil},
+		"empty":                     {1 << 20, 0, 0, nil},
+		"grows over its limit":      {100 << 10, -1, 5 << 20, nil},
+		"file, known length":        {9 << 20, 5 << 20, 5 << 20, &tempFiles{t: t}},
+		"file, unknown length":      {9 << 20, -1, 5 << 20, &tempFiles{t: t}},
+		"file, over its limit":      {3 << 20, -1, 5 << 20, &tempFiles{t: t}},
+		"file, no room":             {9 << 20, -1, 5 << 20, &tempFiles{t: t, room: 2 << 20}},
+		"file, no room at all":      {9 << 20, -1, 5 << 20, &tempFiles{t: t, room: 1}},
+		"file, can not be made":     {9 << 20, -1, 5 << 20, &tempFiles{t: t, fail: true}},
+		"file, small body, no file": {9 << 20, -1, 5 << 10, &tempFiles{t: t, fail: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seed := rand.Uint64()
@@ -57,7 +68,7 @@ func TestSpoolReadersSeeTheSameBytes(t *testing.T) {
 			for i := range data {
 				data[i] = byte(rng.Uint32())
 			}
-			s := newSpool(c.limit, c.expect)
+			s := newSpool(c.limit, c.expect, c.files)
 			var wg sync.WaitGroup
 			for range 4 {
 				r, ok := s.reader()
@@ -75,27 +86,89 @@ func TestSpoolReadersSeeTheSameBytes(t *testing.T) {
 			if !fillSpool(s, data, rng) {
 				t.Error("writer was told that nobody reads")
 			}
-			s.finish(nil)
-			wg.Wait()
+			if !s.kept() {
+				s.finish(nil)
+				wg.Wait()
+			} else {
+				defer wg.Wait()
+			}
 			if s.size() != c.size {
 				t.Errorf("size %d", s.size())
 			}
-			if c.size > c.limit {
-				if cap(s.buf) > 4*throughWindow {
-					t.Errorf("window holds %d bytes", cap(s.buf))
-				}
-				if _, ok := s.reader(); ok {
-					t.Error("a reader could join after bytes were dropped")
-				}
-			} else if !bytes.Equal(s.bytes(), data) {
-				t.Error("kept bytes differ")
+			if s.kept() {
+				wantKept(t, s, data)
+				return
 			}
+			if cap(s.buf) > 4*throughWindow {
+				t.Errorf("window holds %d bytes", cap(s.buf))
+			}
+			if _, ok := s.reader(); ok {
+				t.Error("a reader could join after bytes were dropped")
+			}
+			s.finish(nil)
 		})
 	}
 }
 
+// wantKept checks the body of a spool that has all its bytes, then ends it.
+func wantKept(t *testing.T, s *spool, data []byte) {
+	t.Helper()
+	body, err := s.body()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := body.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("kept %d bytes of %d, %v", len(got), len(data), err)
+	}
+	s.finish(nil)
+}
+
+// tempFiles is a Spooler on temporary files that take room bytes, any number for 0.
+type tempFiles struct {
+	t    *testing.T
+	room int64
+	fail bool
+}
+
+var errNoRoom = errors.New("no room")
+
+func (f *tempFiles) NewSpool() (Spool, error) {
+	if f.fail {
+		return nil, errNoRoom
+	}
+	file, err := os.CreateTemp(f.t.TempDir(), "spool")
+	return &tempFile{File: file, room: f.room}, err
+}
+
+type tempFile struct {
+	*os.File
+	room, size int64
+}
+
+func (f *tempFile) Write(b []byte) (int, error) {
+	if f.room > 0 && f.size+int64(len(b)) > f.room {
+		return 0, errNoRoom
+	}
+	n, err := f.File.Write(b)
+	f.size += int64(n)
+	return n, err
+}
+
+func (f *tempFile) Size() int64 { return f.size }
+
+func (f *tempFile) Body() (Body, error) { return SourceBody(reopen(f.Name()), f.size), nil }
+
+type reopen string
+
+func (r reopen) Open() (io.ReadSeekCloser, error) { return os.Open(string(r)) }
+
 func TestSpoolWindowEndsWithItsLastReader(t *testing.T) {
-	s := newSpool(10, -1)
+	s := newSpool(10, -1, nil)
 	r, _ := s.reader()
 	done := make(chan bool)
 	go func() { done <- fillSpool(s, make([]byte, 8<<20), rand.New(rand.NewPCG(1, 1))) }()
@@ -106,7 +179,7 @@ func TestSpoolWindowEndsWithItsLastReader(t *testing.T) {
 }
 
 func TestSpoolPassesTheWritersErrorOn(t *testing.T) {
-	s := newSpool(100, -1)
+	s := newSpool(100, -1, nil)
 	r, _ := s.reader()
 	s.advance(copy(s.room(), "abc"))
 	broken := errors.New("broken")
@@ -118,7 +191,7 @@ func TestSpoolPassesTheWritersErrorOn(t *testing.T) {
 }
 
 func TestSpoolReaderLeavesWithItsContext(t *testing.T) {
-	s := newSpool(100, -1)
+	s := newSpool(100, -1, nil)
 	r, _ := s.reader()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	gone := errors.New("gone")

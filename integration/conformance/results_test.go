@@ -40,8 +40,12 @@ func TestEverySymbolHasAVerdict(t *testing.T) {
 			t.Errorf("no symbol means %v", v)
 		}
 	}
-	if err := (results{tests: []result{{ID: "x", Counted: true, Symbol: "?"}}}).broken(); err == nil {
+	run := results{tests: []result{{ID: "x", Counted: true, Kind: "required", Symbol: "?"}}}
+	if err := run.broken(nil); err == nil {
 		t.Error("an unknown symbol is not reported")
+	}
+	if err := run.broken(deviations{"x": "known"}); err != nil {
+		t.Errorf("a known deviation is reported: %v", err)
 	}
 }
 

@@ -1,0 +1,52 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/swrproxy/swrproxy/integration/proc"
+)
+
+// binary is the path of the proxy under test, set by TestMain.
+var binary string
+
+// defaultSlack widens time bounds for machines that do other things as well.
+const defaultSlack = 3.0
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (int, error) {
+	if binary = os.Getenv("SWRPROXY_BIN"); binary != "" {
+		return m.Run(), nil
+	}
+	dir, err := os.MkdirTemp("", "swrproxy-integration-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	binary, err = proc.Build(context.Background(), dir, proc.BuildOptions{Race: os.Getenv("SWRPROXY_RACE") != ""})
+	if err != nil {
+		return 1, err
+	}
+	return m.Run(), nil
+}
+
+// within returns a bound on wall-clock time, widened by the slack that this machine was given.
+func within(d time.Duration) time.Duration {
+	slack := defaultSlack
+	if v, err := strconv.ParseFloat(os.Getenv("SWRPROXY_SLACK"), 64); err == nil && v > 0 {
+		slack = v
+	}
+	return time.Duration(float64(d) * slack)
+}

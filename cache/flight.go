@@ -93,13 +93,17 @@ func (h *head) shared() bool {
 	}
 }
 
-// personal tells of a response that may be meant for the reader who asked for it alone.
-func (h *head) personal() bool {
+// personal tells of a failure that may say something about the reader who asked, and so is not for others.
+func (fl *flight) personal() bool {
+	h := &fl.head
+	if h.admission.Shareable {
+		return false
+	}
 	switch h.admission.Reason {
 	case policy.ReasonPrivate, policy.ReasonNoStore, policy.ReasonSetCookie, policy.ReasonAuthorization, policy.ReasonVaryStar:
-		return !h.admission.Shareable
+		return true
 	default:
-		return false
+		return fl.preq.Authorization || len(h.header["Set-Cookie"]) > 0
 	}
 }
 

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -27,6 +28,9 @@ func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		in.Host = in.URL.Host
 	}
 	in.RequestURI = in.URL.RequestURI()
+	if in.URL.Scheme == "https" && in.TLS == nil {
+		in.TLS = &tls.ConnectionState{} // what a handler tells the scheme by
+	}
 	pr, pw := io.Pipe()
 	w := &pipeWriter{
 		req: r, h: make(http.Header), pw: pw, length: -1, ready: make(chan struct{}),

@@ -504,7 +504,7 @@ func (rd *read) followReady(fl *flight) bool {
 		rd.status.FwdStatus = http.StatusNotModified
 		rd.answer(h.record, resultOf(rd.collapsed, ResultRevalidated), policy.ReasonRevalidated)
 	case h.failed && rd.answerOnError():
-	case h.failed && rd.collapsed && h.personal():
+	case h.failed && rd.collapsed && fl.personal():
 		rd.reject(h.status, policy.ReasonOriginFailed, ResultError)
 	case h.spool != nil:
 		return rd.stream(fl)

@@ -18,5 +18,8 @@ COPY --from=build --chown=65532:65532 /out/cache /var/cache/swrproxy
 USER 65532:65532
 EXPOSE 8080
 VOLUME /var/cache/swrproxy
+# Asks the admin listener at its usual place, admin: { listen: 127.0.0.1:8081 }.
+HEALTHCHECK --interval=10s --timeout=4s --start-period=5s CMD ["/usr/bin/swrproxy", "health"]
+# The configuration is mounted; in it, listen has to be :8080 for the port to be reachable from outside.
 ENTRYPOINT ["/usr/bin/swrproxy"]
 CMD ["serve", "--config", "/etc/swrproxy/swrproxy.yaml"]

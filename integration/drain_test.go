@@ -166,7 +166,8 @@ func TestTerminationCutsAtTheLimit(t *testing.T) {
 	if code != 0 || err != nil {
 		t.Errorf("exit status %d, %v, want 0", code, err)
 	}
-	if took := time.Since(began); took > within(2*time.Second) {
+	// The limit is for requests; fills and what is left behind them have a grace of their own.
+	if took := time.Since(began); took > within(4*time.Second) {
 		t.Errorf("took %v to end with a limit of 1 s", took)
 	}
 	stuck()

@@ -1,0 +1,131 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/swrproxy/swrproxy/fill"
+	"github.com/swrproxy/swrproxy/policy"
+)
+
+// shared lets readers follow the body while it arrives, and commits it when it is whole.
+func (fl *flight) shared(ev *FillEvent, h head, resp *http.Response) fill.Outcome {
+	defer resp.Body.Close()
+	h.spool = newSpool(fl.c.object.Max, resp.ContentLength, fl.c.spooler)
+	fl.head = h
+	if !h.failed && !h.admission.Store {
+		fl.dropReplaced(&h)
+	}
+	if !h.failed && !h.admission.Shareable {
+		fl.c.states.mark(fl.key, h.at)
+	}
+	close(fl.headReady)
+	if fl.lease != nil {
+		fl.lease.Announce()
+	}
+	err := fl.copyBody(resp)
+	ev.Bytes = h.spool.size()
+	if err != nil {
+		h.spool.finish(err)
+		return fl.broken(ev, err)
+	}
+	out := fl.complete(ev, resp)
+	h.spool.finish(nil)
+	return out
+}
+
+// copyBody reads the body into the spool.
+func (fl *flight) copyBody(resp *http.Response) error {
+	s := fl.head.spool
+	for {
+		n, err := resp.Body.Read(s.room())
+		if n > 0 {
+			fl.progress()
+			if s.advance(n) {
+				fl.outgrown()
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fl.causeOf(err)
+		}
+		if !s.throttle(fl.ctx) {
+			return errUnwatched
+		}
+		if !fl.head.admission.Store && !fl.watched() {
+			return errUnwatched
+		}
+	}
+}
+
+// outgrown tells the world that this body will not be stored after all: no new readers, and the waiting ones go their own way.
+func (fl *flight) outgrown() {
+	fl.c.states.mark(fl.key, time.Now())
+	fl.c.flights.remove(fl)
+	if fl.lease != nil {
+		fl.lease.Settle(fill.Outcome{Kind: fill.NotShareable, Err: errOversize})
+	}
+}
+
+// complete commits a whole body, or says why not.
+func (fl *flight) complete(ev *FillEvent, resp *http.Response) fill.Outcome {
+	h := &fl.head
+	switch {
+	case h.failed:
+		return fl.failedStatus(ev, h)
+	case !h.spool.kept():
+		ev.Reason = policy.ReasonTooLarge
+		return fill.Outcome{Kind: fill.NotShareable, Err: errOversize}
+	case !h.admission.Store:
+		return fill.Outcome{Kind: fill.NotShareable}
+	case h.admission.Shareable:
+		fl.c.states.forget(fl.key)
+	}
+	body, err := h.spool.body()
+	if err != nil {
+		fl.c.obs.Noted(&Note{Kind: NoteStore, Key: fl.url(), Text: "body lost on its way into the store", Err: err})
+		return fill.Outcome{Kind: fill.NotShareable, Err: err}
+	}
+	fl.store(h, body, resp.Trailer)
+	return fill.Outcome{Kind: fill.Stored}
+}
+
+// store commits a whole response.
+func (fl *flight) store(h *head, body Body, trailer http.Header) {
+	if h.status == http.StatusPartialContent {
+		fl.storePart(h, body)
+		return
+	}
+	rec := fl.recordOf(h.status, h.header, h.admission, h.at)
+	rec.Body = body
+	if len(trailer) > 0 {
+		rec.Trailer = NewFields(trailer)
+	}
+	fl.commit(rec, h.header)
+}
+
+// failedStatus counts an error status that was passed on whole.
+func (fl *flight) failedStatus(ev *FillEvent, h *head) fill.Outcome {
+	now := time.Now()
+	after, _ := policy.RetryAfter(h.header, now)
+	ev.Retry = fl.c.states.failed(fl.key, fl.startedAt, now, after).Sub(now)
+	return fill.Outcome{Kind: fill.Failed, Err: fmt.Errorf("%w: %d", errStatusFail, h.status)}
+}
+
+// broken counts a body that broke off. Readers who have had a part of it see a broken transfer; nothing is stored.
+func (fl *flight) broken(ev *FillEvent, err error) fill.Outcome {
+	if fl.head.failed {
+		return fl.failedStatus(ev, &fl.head)
+	}
+	if errors.Is(err, errUnwatched) {
+		return fill.Outcome{Kind: fill.NotShareable, Err: err}
+	}
+	now := time.Now()
+	ev.Retry = fl.c.states.failed(fl.key, fl.startedAt, now, 0).Sub(now)
+	return fill.Outcome{Kind: fill.Failed, Err: err}
+}

@@ -1,0 +1,87 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/swrproxy/swrproxy/fill"
+)
+
+// stallFactor times the tenure is how long a fill whose lease is over may go on without progress: a late result is still
+// useful, a connection held for ever is not.
+const stallFactor = 6
+
+// watchLease cancels the exchange when the lease ends in a way that makes its result worthless, and a fill that stalls.
+func (fl *flight) watchLease() (stop func()) {
+	stall := fl.watchStall()
+	if fl.lease == nil {
+		return stall
+	}
+	stopLease := context.AfterFunc(fl.lease.Context(), fl.leaseEnded)
+	return func() {
+		stopLease()
+		stall()
+	}
+}
+
+func (fl *flight) leaseEnded() {
+	cause := context.Cause(fl.lease.Context())
+	switch {
+	case errors.Is(cause, fill.ErrTenureOver):
+		now := time.Now()
+		fl.c.states.failed(fl.key, fl.startedAt, now, 0)
+		fl.c.obs.Noted(&Note{Kind: NoteTenure, Key: fl.url(), Text: "fill said nothing for its tenure; the key is free again", Err: cause})
+	case errors.Is(cause, fill.ErrSuperseded), errors.Is(cause, fill.ErrLeaseLost):
+		if !fl.watched() {
+			fl.cancel(cause)
+		}
+	}
+}
+
+// watchStall cancels the exchange when no byte came for stallFactor tenures.
+func (fl *flight) watchStall() (stop func()) {
+	limit := stallFactor * fl.c.fillCfg.Tenure
+	var t *time.Timer
+	t = time.AfterFunc(limit, func() {
+		idle := time.Since(time.Unix(0, fl.progressAt.Load()))
+		if idle >= limit {
+			fl.cancel(errStalled)
+			return
+		}
+		t.Reset(limit - idle)
+	})
+	return func() { t.Stop() }
+}
+
+// takeSlot gets one of the origin's fill places: at once for a background fill, or not at all; else in turn. The claim on the key is
+// kept while queueing.
+func (fl *flight) takeSlot() (release func(), err error) {
+	slots := fl.c.slotsOf(fl.rule.origin)
+	if slots == nil {
+		return func() {}, nil
+	}
+	if slots.TryAcquire(1) {
+		return func() { slots.Release(1) }, nil
+	}
+	if fl.background {
+		return nil, errNoSlot
+	}
+	stop := fl.renewing()
+	defer stop()
+	if err := slots.Acquire(fl.ctx, 1); err != nil {
+		return nil, context.Cause(fl.ctx)
+	}
+	return func() { slots.Release(1) }, nil
+}
+
+// renewing keeps the lease while the fill queues.
+func (fl *flight) renewing() (stop func()) {
+	every := fl.c.fillCfg.Tenure / 3
+	var t *time.Timer
+	t = time.AfterFunc(every, func() {
+		fl.progress()
+		t.Reset(every)
+	})
+	return func() { t.Stop() }
+}

@@ -1,0 +1,224 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"runtime/debug"
+	"time"
+
+	"github.com/swrproxy/swrproxy/fill"
+)
+
+var (
+	errStalled    = errors.New("cache: fill made no progress")
+	errUnwatched  = errors.New("cache: nobody reads this response any more")
+	errNoSlot     = errors.New("cache: all fill places of the origin are taken")
+	errOversize   = errors.New("cache: body over object.max")
+	errFillPanic  = errors.New("cache: fill panicked")
+	errStatusFail = errors.New("cache: origin answered with an error status")
+)
+
+// start begins a fill in a goroutine of its own. lease is nil for a private fetch. The request is built here, on the reader's goroutine: once
+// start returned, the fill touches nothing of the reader's.
+func (c *Cache) start(lease *fill.Lease, rd *read, background bool) *flight {
+	fl := c.newFlight(lease, rd, background)
+	c.fills.Add(1)
+	c.flights.begin(fl)
+	if lease != nil {
+		c.flights.put(fl)
+	}
+	go fl.run()
+	return fl
+}
+
+func (c *Cache) newFlight(lease *fill.Lease, rd *read, background bool) *flight {
+	fl := &flight{
+		c:          c,
+		rule:       rd.rule,
+		lease:      lease,
+		primary:    rd.key,
+		target:     rd.target,
+		preq:       rd.req,
+		via:        rd.up,
+		base:       rd.found.rec,
+		baseLife:   rd.found.life,
+		background: background,
+		startedAt:  time.Now(),
+		headReady:  make(chan struct{}),
+		early:      make(chan earlyHints, 4),
+	}
+	if lease != nil {
+		fl.key, fl.token = lease.Key(), lease.Token()
+	} else {
+		fl.key, fl.token = rd.fillKey(), c.seq.Next()
+	}
+	if !background {
+		fl.readers = 1
+	}
+	fl.progressAt.Store(fl.startedAt.UnixNano())
+	fl.setContext(rd)
+	fl.req = rd.upstreamRequest(fl.ctx)
+	return fl
+}
+
+// setContext detaches the fill from the reader's cancellation. A fill that a reader waits for keeps the values of the request's context,
+// for tracing; a background fill keeps nothing of it.
+func (fl *flight) setContext(rd *read) {
+	parent := fl.c.base
+	if !fl.background {
+		parent = valuesOf{fl.c.base, rd.ctx}
+	}
+	fl.ctx, fl.cancel = context.WithCancelCause(parent)
+	if t := fl.c.fillCfg.Timeout; t > 0 {
+		timed, stop := context.WithTimeoutCause(fl.ctx, t, errStalled)
+		context.AfterFunc(fl.ctx, stop)
+		fl.ctx = timed
+	}
+	if !fl.background {
+		fl.ctx = httptrace.WithClientTrace(fl.ctx, &httptrace.ClientTrace{Got1xxResponse: fl.got1xx})
+	}
+}
+
+// valuesOf is the first context with the values of the second.
+type valuesOf struct {
+	context.Context
+	values context.Context
+}
+
+func (v valuesOf) Value(key any) any {
+	if x := v.Context.Value(key); x != nil {
+		return x
+	}
+	return v.values.Value(key)
+}
+
+func (fl *flight) got1xx(status int, h textproto.MIMEHeader) error {
+	select {
+	case fl.early <- earlyHints{status, h}:
+	default: // hints are optional: RFC 8297 §2
+	}
+	return nil
+}
+
+// run is the whole of a fill.
+func (fl *flight) run() {
+	ev := &FillEvent{
+		Rule: fl.rule.name, Key: fl.key, URL: fl.url(),
+		Background: fl.background, Conditional: fl.base != nil && fl.conditional(),
+	}
+	fl.c.obs.FillStarted(ev)
+	out := fl.guarded(ev)
+	fl.end(out, ev)
+}
+
+// url is the target without its query, for logs.
+func (fl *flight) url() string {
+	return fl.target.Scheme + "://" + fl.target.Authority + fl.target.Path
+}
+
+// guarded runs the exchange and turns a panic into an outcome. The one recover of the package.
+func (fl *flight) guarded(ev *FillEvent) (out fill.Outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			err := fmt.Errorf("%w: %v\n%s", errFillPanic, p, debug.Stack())
+			fl.c.obs.Noted(&Note{Kind: NotePanic, Key: fl.url(), Text: "fill panicked", Err: err})
+			out = fl.fail(ev, err)
+		}
+	}()
+	stop := fl.watchLease()
+	defer stop()
+	release, err := fl.takeSlot()
+	if err != nil {
+		return fl.giveUp(err)
+	}
+	defer release()
+	return fl.fetch(ev)
+}
+
+// end settles the lease and takes the flight out, in this order: whoever wakes finds the record, or the free key.
+func (fl *flight) end(out fill.Outcome, ev *FillEvent) {
+	fl.c.flights.remove(fl)
+	if fl.lease != nil {
+		fl.lease.Settle(out)
+	}
+	ev.Outcome, ev.Took = out, time.Since(fl.startedAt)
+	fl.c.obs.FillDone(ev)
+	fl.c.flights.end(fl)
+	if fl.head.spool != nil || !fl.watched() {
+		fl.cancel(context.Canceled)
+	}
+	fl.c.fills.Done()
+}
+
+// giveUp ends a fill that never reached the origin. It is no failure of the origin.
+func (fl *flight) giveUp(err error) fill.Outcome {
+	fl.head = head{err: err, at: time.Now()}
+	close(fl.headReady)
+	return fill.Outcome{Kind: fill.Abandoned, Err: err}
+}
+
+// fetch exchanges the request for a response and deals with it.
+func (fl *flight) fetch(ev *FillEvent) fill.Outcome {
+	sentAt := time.Now()
+	resp, err := fl.via.RoundTrip(fl.req)
+	if err != nil {
+		return fl.fail(ev, fl.causeOf(err))
+	}
+	fl.progress()
+	ev.Status = resp.StatusCode
+	if resp.StatusCode == http.StatusNotModified && fl.base != nil && fl.conditional() {
+		resp.Body.Close()
+		return fl.confirmed(ev, resp, sentAt)
+	}
+	if fl.completing(resp) {
+		return fl.completed(ev, resp)
+	}
+	return fl.received(ev, resp, sentAt)
+}
+
+// causeOf prefers the reason for which the fill itself was cancelled.
+func (fl *flight) causeOf(err error) error {
+	if cause := context.Cause(fl.ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// conditional tells whether the fill's request carries the base's validator.
+func (fl *flight) conditional() bool {
+	return fl.req.Header.Get("If-None-Match") != "" || fl.req.Header.Get("If-Modified-Since") != ""
+}
+
+// originFault tells whether the origin is to blame for a failure, so that its key backs off. An error that knows says so itself.
+func originFault(err error) bool {
+	var knows interface{ OriginFault() bool }
+	switch {
+	case errors.Is(err, errFillPanic), errors.Is(err, ErrClosed), errors.Is(err, fill.ErrSuperseded):
+		return false
+	case errors.As(err, &knows):
+		return knows.OriginFault()
+	default:
+		return true
+	}
+}
+
+// fail ends a fill that got no response.
+func (fl *flight) fail(ev *FillEvent, err error) fill.Outcome {
+	now := time.Now()
+	kind := fill.Abandoned
+	if originFault(err) {
+		kind = fill.Failed
+		ev.Retry = fl.c.states.failed(fl.key, fl.startedAt, now, 0).Sub(now)
+	}
+	if !fl.ready() {
+		fl.head = head{err: err, at: now}
+		close(fl.headReady)
+	} else if fl.head.spool != nil {
+		fl.head.spool.finish(err)
+	}
+	return fill.Outcome{Kind: kind, Err: err}
+}

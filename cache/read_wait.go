@@ -1,0 +1,225 @@
+package cache
+
+import (
+	"errors"
+	"time"
+
+	"github.com/swrproxy/swrproxy/fill"
+	"github.com/swrproxy/swrproxy/policy"
+)
+
+// maxLooks bounds how often a reader looks again after a wake-up before it goes to the origin itself.
+const maxLooks = 16
+
+// await gets the answer from a fill: the running one, or one of its own. A wake-up means look again, never it is yours.
+func (rd *read) await() {
+	rd.waitUntil = rd.start.Add(rd.c.fillCfg.Wait)
+	for range maxLooks {
+		if rd.look() {
+			return
+		}
+	}
+	rd.direct()
+}
+
+// look is one round of await; false means that another is due.
+func (rd *read) look() (answered bool) {
+	key := rd.fillKey()
+	now := time.Now()
+	fl := rd.c.flights.get(key)
+	switch {
+	case fl == nil:
+	case fl != rd.seen && fl.outdated():
+		return rd.supersede(key)
+	case fl.ready() && !fl.stalled(now) && rd.mayJoin(fl, now):
+		return rd.join(fl)
+	}
+	if rd.c.states.marked(key, now) {
+		rd.ev.Reason = policy.ReasonNotShareable
+		rd.direct()
+		return true
+	}
+	if rd.c.states.backingOff(key, now) && rd.answerOnError() {
+		return true
+	}
+	lease, waiter, err := rd.c.keeper.Join(key)
+	switch {
+	case err != nil:
+		rd.c.obs.Noted(&Note{Kind: NoteKeeper, Key: rd.target.Path, Text: "lease keeper failed; fetching without lease", Err: err})
+		rd.direct()
+		return true
+	case lease != nil:
+		return rd.lead(lease)
+	default:
+		return rd.waitFor(waiter, key)
+	}
+}
+
+// mayJoin tells whether a response that is arriving may answer a reader who comes only now: it must be storable and fresh. Readers who
+// waited for it may have it in any case: RFC 9111 §4.
+func (rd *read) mayJoin(fl *flight, now time.Time) bool {
+	if rd.seen == fl {
+		return true
+	}
+	h := &fl.head
+	return h.spool != nil && h.admission.Store && h.admission.Shareable && policy.Judge(h.admission.Life, &rd.req, now).Use == policy.Fresh
+}
+
+// lead runs the fill as its holder, after one more look: the previous holder may have committed between look-up and lease.
+func (rd *read) lead(lease *fill.Lease) (answered bool) {
+	started := false
+	defer func() {
+		if !started {
+			lease.Settle(fill.Outcome{Kind: fill.Abandoned})
+		}
+	}()
+	if rd.lookAgain() {
+		return true
+	}
+	fl := rd.c.start(lease, rd, false)
+	started = true
+	defer fl.leave()
+	rd.follow(fl)
+	return true
+}
+
+// supersede takes the key from a fill that began before an invalidation: this reader came after it and must not get the old content.
+func (rd *read) supersede(key fill.Key) (answered bool) {
+	var fl *flight
+	// Under the lock, so that of many readers one takes over and the others find its fill.
+	withLock(&rd.c.commits[stripe(rd.key)], func() {
+		if old := rd.c.flights.get(key); old == nil || !old.outdated() {
+			return
+		}
+		lease, err := rd.c.keeper.Supersede(key)
+		if err != nil {
+			rd.c.obs.Noted(&Note{Kind: NoteKeeper, Key: rd.target.Path, Text: "lease keeper failed", Err: err})
+			return
+		}
+		fl = rd.c.start(lease, rd, false)
+	})
+	if fl == nil {
+		return false
+	}
+	defer fl.leave()
+	rd.follow(fl)
+	return true
+}
+
+// lookAgain answers from a record that came since the first look-up.
+func (rd *read) lookAgain() (answered bool) {
+	f := rd.c.lookup(&rd.rule.settings, rd.key, rd.r.Header)
+	newer := f.rec != nil && (rd.found.rec == nil || f.rec.Token > rd.found.rec.Token)
+	known := f.known && !rd.found.known
+	if !newer && !known {
+		return false
+	}
+	rd.found = f
+	if !newer || f.rec.Partial != nil || policy.Judge(f.life, &rd.req, time.Now()).Use != policy.Fresh {
+		return false
+	}
+	rd.status.Collapsed = rd.collapsed
+	rd.answer(f.rec, resultOf(rd.collapsed, ResultHit), policy.ReasonFresh)
+	return true
+}
+
+func resultOf(collapsed bool, otherwise Result) Result {
+	if collapsed {
+		return ResultCollapsed
+	}
+	return otherwise
+}
+
+// waitFor waits for one wake-up of the holder.
+func (rd *read) waitFor(waiter *fill.Waiter, key fill.Key) (answered bool) {
+	defer waiter.Cancel()
+	place := rd.c.flights.watch(key)
+	defer rd.c.flights.unwatch(key, place)
+	rd.collapsed = true
+	before := rd.c.flights.flightOf(place)
+	late := before != nil && before.ready()
+	out, err := rd.sleep(waiter)
+	if err != nil {
+		rd.clientGone()
+		return true
+	}
+	if !late {
+		rd.seen = rd.c.flights.flightOf(place)
+	}
+	switch out.Kind {
+	case fill.WaitOver:
+		rd.fail(errWaitOver, policy.ReasonWaitOver)
+		return true
+	case fill.Failed:
+		return rd.shareFailure(out)
+	case fill.NotShareable:
+		if rd.seen != nil && rd.seen.ready() && rd.seen.head.shared() {
+			return rd.join(rd.seen)
+		}
+		rd.ev.Reason = policy.ReasonNotShareable
+		rd.direct()
+		return true
+	default:
+		return rd.afterWake()
+	}
+}
+
+var errWaitOver = errors.New("cache: the running fill took longer than fill.wait")
+
+func (rd *read) sleep(waiter *fill.Waiter) (fill.Outcome, error) {
+	rd.c.waiting.Add(1)
+	defer rd.c.waiting.Add(-1)
+	limit := time.Duration(0)
+	if rd.c.fillCfg.Wait > 0 {
+		limit = max(time.Until(rd.waitUntil), 1)
+	}
+	return waiter.Wait(rd.ctx, limit)
+}
+
+// shareFailure gives a waiter the failure that it waited for.
+func (rd *read) shareFailure(out fill.Outcome) bool {
+	if rd.seen != nil && rd.seen.ready() {
+		return rd.join(rd.seen)
+	}
+	rd.fail(out.Err, policy.ReasonOriginFailed)
+	return true
+}
+
+// afterWake looks in the cache and at the fill that was waited for.
+func (rd *read) afterWake() (answered bool) {
+	if rd.seen != nil && rd.seen.ready() {
+		return rd.join(rd.seen)
+	}
+	return rd.lookAgain()
+}
+
+// join answers from a fill whose head is there, if its response suits this request; else the reader learns what the key varies on.
+func (rd *read) join(fl *flight) (answered bool) {
+	h := &fl.head
+	switch {
+	case h.err == nil && h.varyStar, h.err == nil && !h.shared():
+		rd.ev.Reason = policy.ReasonNotShareable
+		rd.direct()
+		return true
+	case h.err == nil && !fl.suits(rd.r.Header):
+		rd.spec, rd.specKnown = h.vary, true
+		rd.seen = nil
+		rd.found = rd.c.lookup(&rd.rule.settings, rd.key, rd.r.Header)
+		return rd.found.rec != nil && rd.answerIfFresh()
+	case errors.Is(h.err, errNoSlot):
+		rd.seen = nil
+		return false // a background fill that never ran is nobody's failure
+	}
+	fl.enter()
+	defer fl.leave()
+	rd.collapsed = true
+	return rd.followReady(fl)
+}
+
+func (rd *read) answerIfFresh() bool {
+	if rd.found.rec.Partial != nil || policy.Judge(rd.found.life, &rd.req, time.Now()).Use != policy.Fresh {
+		return false
+	}
+	rd.answer(rd.found.rec, resultOf(rd.collapsed, ResultHit), policy.ReasonFresh)
+	return true
+}

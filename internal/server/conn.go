@@ -29,6 +29,7 @@ type conn struct {
 	timing  bool  // the header timeout runs
 	left    int64 // of a framingLength body
 	chunks  chunkScan
+	hits    hitSide
 
 	mu           sync.Mutex // guards following
 	readDeadline time.Time  // as net/http set it
@@ -65,7 +66,10 @@ func newConn(l link, inner net.Conn, s *Server) *conn {
 		link: l, inner: inner, server: s,
 		wake: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
-	c.tcp, _ = inner.(*net.TCPConn)
+	if tcp, ok := inner.(*net.TCPConn); ok {
+		c.tcp = tcp
+		c.hits.source, c.hits.remote = s.o.Hits, tcp.RemoteAddr().String()
+	}
 	return c
 }
 
@@ -119,43 +123,48 @@ func (c *conn) consume(n int) {
 	}
 }
 
-// readHead gathers and checks the next head and makes it ready.
+// readHead gathers and checks the next head and makes it ready. What the hit path can answer never gets that far.
 func (c *conn) readHead() error {
 	for {
-		if c.scanned == 0 {
-			c.r += skipEmptyLines(c.buffered())
-		}
-		if r := c.lookForHead(); r != refusalNone {
+		end, r := c.findHead()
+		if r != refusalNone {
 			return c.refuse(r)
 		}
-		if c.ready > 0 {
-			return nil
+		if end == 0 {
+			if err := c.fillHead(); err != nil {
+				return err
+			}
+			continue
 		}
-		if err := c.fillHead(); err != nil {
-			return err
+		if answered, err := c.serveHits(end); answered || err != nil {
+			if err != nil {
+				return err
+			}
+			continue
 		}
+		h, r := scanHead(c.buf[c.r : c.r+end])
+		if r != refusalNone {
+			return c.refuse(r)
+		}
+		c.begin(h, end)
+		return nil
 	}
 }
 
-// lookForHead makes the buffer's head ready if it is there.
-func (c *conn) lookForHead() refusal {
+// findHead returns the length of the head at the start of the buffer, 0 if it is not complete.
+func (c *conn) findHead() (end int, r refusal) {
+	if c.scanned == 0 {
+		c.r += skipEmptyLines(c.buffered())
+	}
 	b := c.buffered()
 	if !plausibleStart(b) {
-		return refusalSyntax
+		return 0, refusalSyntax
 	}
-	end, next := headEnd(b, c.scanned)
-	c.scanned = next
-	if max(end, next) > c.server.o.MaxHeaderBytes || (end == 0 && len(b) > c.server.o.MaxHeaderBytes) {
-		return refusalHeadSize
+	end, c.scanned = headEnd(b, c.scanned)
+	if end > c.server.o.MaxHeaderBytes || (end == 0 && len(b) > c.server.o.MaxHeaderBytes) {
+		return 0, refusalHeadSize
 	}
-	if end == 0 {
-		return refusalNone
-	}
-	h, r := scanHead(b[:end])
-	if r == refusalNone {
-		c.begin(h, end)
-	}
-	return r
+	return end, refusalNone
 }
 
 // begin starts a message whose head has n bytes.

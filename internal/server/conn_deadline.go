@@ -16,7 +16,7 @@ func (c *conn) SetDeadline(t time.Time) error {
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.readDeadline = t
+	c.readDeadline, c.hits.idleUntil = t, time.Time{}
 	select {
 	case <-c.wake:
 	default:
@@ -29,29 +29,41 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 
 func past(t time.Time) bool { return !t.IsZero() && !t.After(time.Now()) }
 
-// armHeader starts the header timeout at a head's first bytes, once for each head.
+// armHeader starts the header timeout at a head's first bytes, once for each head. It replaces what net/http set for the wait
+// before; nothing can want to end the read, as net/http only does that to its background reads.
 func (c *conn) armHeader() {
-	if !c.timing {
-		c.timing = true
-		c.armRead(c.server.o.ReadHeaderTimeout)
+	if c.timing {
+		return
 	}
-}
-
-// armBody gives the next body read its own limit.
-func (c *conn) armBody() {
-	if d := c.server.o.ReadBodyIdle; d > 0 {
-		c.armRead(d)
-	}
-}
-
-// armRead bounds the next read from the connection by d, or by the deadline that was set if that has passed: it is then the
-// signal to stop reading, which must not be lost.
-func (c *conn) armRead(d time.Duration) {
+	c.timing = true
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !past(c.readDeadline) {
-		_ = c.inner.SetReadDeadline(time.Now().Add(d)) // a closed connection says so at the read
+	c.armReadLocked(c.server.o.ReadHeaderTimeout)
+}
+
+// armBody gives the next body read its own limit, unless a handler has set a nearer deadline: one in the past is its wish to stop.
+func (c *conn) armBody() {
+	d := c.server.o.ReadBodyIdle
+	if d == 0 {
+		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.readDeadline.IsZero() || time.Until(c.readDeadline) > d {
+		c.armReadLocked(d)
+	}
+}
+
+func (c *conn) armReadLocked(d time.Duration) {
+	c.hits.idleUntil = time.Time{}
+	_ = c.inner.SetReadDeadline(time.Now().Add(d)) // a closed connection says so at the read
+}
+
+// armLinger bounds the wait for a refused client's last bytes.
+func (c *conn) armLinger() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.armReadLocked(lingerTime)
 }
 
 // SetWriteDeadline sets a limit for writes beside that of Options.WriteIdle; zero removes it.
@@ -67,12 +79,13 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 
 // armWrite gives the next write its limit. Moving a deadline costs more than a small write's own bookkeeping, so one with
 // three quarters left is kept unless renew is set.
-func (c *conn) armWrite(renew bool) {
+func (c *conn) armWrite(renew bool) { c.armWriteAt(time.Now(), renew) }
+
+func (c *conn) armWriteAt(now time.Time, renew bool) {
 	idle := c.server.o.WriteIdle
 	if idle == 0 {
 		return
 	}
-	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !renew && c.writeArmed.Sub(now) >= idle-idle/4 {

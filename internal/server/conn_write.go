@@ -113,8 +113,16 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
-// Close closes the connection.
+// Close closes the connection. If an answer from memory is being written, the connection closes behind it.
 func (c *conn) Close() error {
+	if c.hits.state.CompareAndSwap(hitWriting, hitClosing) {
+		return nil
+	}
+	return c.closeNow()
+}
+
+func (c *conn) closeNow() error {
+	c.hits.state.Store(hitClosed)
 	c.once.Do(func() { close(c.closed) })
 	err := c.inner.Close()
 	c.link.forget()
@@ -138,7 +146,7 @@ func (c *conn) refuse(r refusal) error {
 	if c.CloseWrite() != nil {
 		return io.EOF
 	}
-	c.armRead(lingerTime)
+	c.armLinger()
 	_, _ = io.CopyN(io.Discard, c.inner, lingerBytes) // however it ends, it ends
 	return io.EOF
 }

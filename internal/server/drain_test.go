@@ -21,29 +21,7 @@ func TestDrainUnderLoad(t *testing.T) {
 	results := make(chan error, 16)
 	for range cap(results) {
 		c := dial(t, s)
-		go func() {
-			r := bufio.NewReader(c)
-			for {
-				if _, err := io.WriteString(c, "GET / HTTP/1.1\r\n"+host+"\r\n"); err != nil {
-					results <- err
-					return
-				}
-				resp, err := http.ReadResponse(r, nil)
-				if err != nil {
-					results <- err
-					return
-				}
-				_, _ = io.Copy(io.Discard, resp.Body)
-				if answered.Add(1) == 1000 {
-					close(enough)
-				}
-				if resp.Close {
-					results <- nil
-					return
-				}
-				time.Sleep(time.Millisecond) // the load of a client that does not saturate
-			}
-		}()
+		go func() { results <- askUntilClosed(c, func() { closeAt(answered.Add(1), 1000, enough) }) }()
 	}
 	<-enough
 	drain(t, s)

@@ -30,7 +30,7 @@ type head struct {
 var preface = []byte("PRI * HTTP/2.0\r\n\r\n")
 
 // headEnd finds the empty line that ends a head in b, where the lines before from are known not to hold it, and
-// returns the head's length, or 0 and the position to go on from when more has come.
+// returns the head's length, or 0. next is where to begin another time, with the same bytes or more of them.
 func headEnd(b []byte, from int) (end, next int) {
 	for {
 		i := bytes.IndexByte(b[from:], '\n')
@@ -40,7 +40,7 @@ func headEnd(b []byte, from int) (end, next int) {
 		line := from
 		from += i + 1
 		if i == 0 || (i == 1 && b[line] == '\r') {
-			return from, from
+			return from, line
 		}
 	}
 }
@@ -96,7 +96,7 @@ func scanHead(b []byte) (head, refusal) {
 		if !ok {
 			return head{framing: framingUnknown}, refusalSyntax
 		}
-		if len(line) == 0 {
+		if len(line) == 0 && len(rest) == 0 {
 			return f.finish()
 		}
 		if r := f.line(line); r != refusalNone {
@@ -253,7 +253,17 @@ func is(b []byte, lower string) bool {
 }
 
 // trim removes optional white space (RFC 9110 §5.6.3).
-func trim(b []byte) []byte { return bytes.Trim(b, " \t") }
+func trim(b []byte) []byte {
+	for len(b) > 0 && isBlank(b[0]) {
+		b = b[1:]
+	}
+	for len(b) > 0 && isBlank(b[len(b)-1]) {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 

@@ -35,6 +35,8 @@ type Options struct {
 	// DrainIdle is how long Drain keeps resting connections open, so that a request already on its way is answered (with
 	// Connection: close) instead of reset. 0 means 1 s, negative not at all. It counts against DrainTimeout.
 	DrainIdle time.Duration
+	// Hits answers what it can from memory on plain HTTP/1.1 connections before net/http sees the request. Nil means nothing does.
+	Hits HitSource
 	// Logger gets the few lines a server has to say, rate-limited. The zero value drops them.
 	Logger zerolog.Logger
 }

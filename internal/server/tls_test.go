@@ -145,6 +145,7 @@ func TestSilentHandshakeIsCut(t *testing.T) {
 	if _, err := io.ReadAll(dial(t, s)); err != nil {
 		t.Fatal(err)
 	}
+	_ = s.Close() // waits for the handshake's goroutine
 	if n := s.Stats().FailedHandshakes; n != 1 {
 		t.Errorf("%d failed handshakes, want 1", n)
 	}

@@ -1,0 +1,318 @@
+package server
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/swrproxy/swrproxy/cache"
+)
+
+// HitSource answers requests from memory, at once or not at all. *cache.Cache is one. Safe for concurrent use.
+type HitSource interface {
+	// Hit fills in the answer and returns true, or returns false having done nothing: the request then takes the ordinary path. It must not
+	// wait for anything, and must answer with the same bytes as the ordinary path.
+	Hit(*cache.HitRequest, *cache.HitAnswer) bool
+	// HitSent is called once for each answer that Hit gave: sent bytes of its body have gone out, whole tells whether that was all.
+	HitSent(a *cache.HitAnswer, sent int64, whole bool)
+}
+
+// maxHitFields is how many fields a head may have on the hit path. Browsers send about twenty.
+const maxHitFields = 64
+
+// smallBody is up to which size a body is copied behind its head: one plain write of a few KiB costs less than gathering two.
+const smallBody = 4 << 10
+
+// hitScratch is what one hit needs beside its connection. It lives from the arrival of bytes to the moment that the connection waits again,
+// so that resting connections do not hold one.
+type hitScratch struct {
+	req    cache.HitRequest
+	answer cache.HitAnswer
+	fields [maxHitFields]cache.HitField
+	vec    net.Buffers
+	pair   [2][]byte
+}
+
+var hitScratches = sync.Pool{New: func() any { return &hitScratch{answer: cache.HitAnswer{Head: make([]byte, 0, 2*smallBody)}} }}
+
+// hitState tells Close whether an answer is being written. A closed enum.
+type hitState = int32
+
+const (
+	hitNone hitState = iota
+	// hitWriting: Close leaves the closing to the writer.
+	hitWriting
+	// hitClosing: an answer is being written and the connection closes behind it.
+	hitClosing
+	// hitClosed: the connection is closed, no answer may begin.
+	hitClosed
+)
+
+// hitSide is what a connection keeps for the hit path.
+type hitSide struct {
+	source HitSource // nil: this connection has no hit path
+	state  atomic.Int32
+	remote string
+
+	idleUntil time.Time // the deadline that answers have set; guarded by conn.mu
+}
+
+// serveHits answers the head of end bytes at the start of the buffer, and those behind it, for as long as the source has their
+// answers. It tells whether it answered any.
+func (c *conn) serveHits(end int) (answered bool, err error) {
+	if c.hits.source == nil || c.server.draining.Load() {
+		return false, nil
+	}
+	sc := hitScratches.Get().(*hitScratch)
+	defer hitScratches.Put(sc)
+	for end > 0 && sc.parse(c.buf[c.r:c.r+end]) {
+		sc.req.At, sc.req.Remote = time.Now(), c.hits.remote
+		sc.answer.Head = sc.answer.Head[:0]
+		if !c.hits.source.Hit(&sc.req, &sc.answer) {
+			break
+		}
+		answered = true
+		c.drop(end)
+		if err := c.sendHit(sc); err != nil {
+			return true, err
+		}
+		end, _ = c.findHead() // a refusal comes again on the ordinary path
+	}
+	return answered, nil
+}
+
+// drop takes an answered head off the buffer.
+func (c *conn) drop(n int) {
+	c.r += n
+	c.scanned, c.timing = 0, false
+	if c.r == c.w {
+		c.r, c.w = 0, 0
+	}
+}
+
+// sendHit writes the answer and keeps the idle timeout going.
+func (c *conn) sendHit(sc *hitScratch) error {
+	c.server.stats.hits.Add(1)
+	if !c.hits.state.CompareAndSwap(hitNone, hitWriting) {
+		c.hits.source.HitSent(&sc.answer, 0, false)
+		return net.ErrClosed
+	}
+	sent, err := c.writeHit(sc)
+	c.hits.source.HitSent(&sc.answer, sent, err == nil)
+	if !c.hits.state.CompareAndSwap(hitWriting, hitNone) {
+		_ = c.closeNow()
+		return io.EOF
+	}
+	if err != nil {
+		return err
+	}
+	c.armIdle(sc.req.At)
+	return nil
+}
+
+// writeHit writes head and body, the body without copying unless it is small, and returns how much of the body went out.
+func (c *conn) writeHit(sc *hitScratch) (sent int64, err error) {
+	a := &sc.answer
+	head := len(a.Head)
+	if len(a.Body) <= smallBody {
+		a.Head = append(a.Head, a.Body...)
+		c.armWriteAt(sc.req.At, false)
+		n, err := c.tcp.Write(a.Head)
+		if err == nil {
+			return int64(len(a.Body)), nil
+		}
+		if c.goOn(int64(n), err) {
+			var m int
+			m, err = c.Write(a.Head[n:])
+			n += m
+		}
+		return int64(max(n-head, 0)), err
+	}
+	sc.pair = [2][]byte{a.Head, a.Body}
+	sc.vec = sc.pair[:]
+	var total int64
+	for renew := false; ; renew = true {
+		c.armWriteAt(sc.req.At, renew)
+		n, err := sc.vec.WriteTo(c.tcp)
+		total += n
+		if err == nil || !c.goOn(n, err) {
+			sc.vec, sc.pair = nil, [2][]byte{}
+			return max(total-int64(head), 0), err
+		}
+		sc.req.At = time.Now()
+	}
+}
+
+// armIdle renews the idle timeout after an answer, once a quarter of it has passed.
+func (c *conn) armIdle(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	idle := c.server.o.IdleTimeout
+	if c.hits.idleUntil.Sub(now) >= idle-idle/4 {
+		return
+	}
+	c.hits.idleUntil = now.Add(idle)
+	_ = c.tcp.SetReadDeadline(c.hits.idleUntil) // a closed connection says so at the read
+}
+
+// parse reads b, a whole request head. False means that it is not plain beyond doubt: the ordinary path then decides what it is.
+func (sc *hitScratch) parse(b []byte) bool {
+	req := &sc.req
+	var n int
+	switch {
+	case bytes.HasPrefix(b, []byte("GET /")):
+		req.Method, n = http.MethodGet, len("GET ")
+	case bytes.HasPrefix(b, []byte("HEAD /")):
+		req.Method, n = http.MethodHead, len("HEAD ")
+	default:
+		return false
+	}
+	start := n
+	for n < len(b) && isPlain[b[n]] {
+		n++
+	}
+	req.Target = b[start:n]
+	if !bytes.HasPrefix(b[n:], []byte(" HTTP/1.1\r\n")) {
+		return false
+	}
+	return sc.parseFields(b[n+len(" HTTP/1.1\r\n"):])
+}
+
+// parseFields reads the fields and the empty line behind them.
+func (sc *hitScratch) parseFields(b []byte) bool {
+	req := &sc.req
+	req.Host, req.Fields = nil, sc.fields[:0]
+	for string(b) != "\r\n" {
+		f, n := parseField(b)
+		if n == 0 {
+			return false
+		}
+		b = b[n:]
+		switch kindOf(f.Name, f.Value) {
+		case fieldPlain:
+			if len(req.Fields) == maxHitFields {
+				return false
+			}
+			req.Fields = append(req.Fields, f)
+		case fieldHost:
+			if req.Host != nil {
+				return false
+			}
+			req.Host = f.Value
+		case fieldRefused:
+			return false
+		}
+	}
+	return validHost(req.Host, false)
+}
+
+// parseField reads the field line at the start of b and returns its length, 0 if it is unusual.
+func parseField(b []byte) (f cache.HitField, n int) {
+	for n < len(b) && isToken[b[n]] {
+		n++
+	}
+	if n == 0 || n == len(b) || b[n] != ':' {
+		return f, 0
+	}
+	f.Name = b[:n]
+	value := b[n+1:]
+	end := bytes.IndexByte(value, '\r')
+	if end < 0 || !allPrintable(value[:end]) || end+1 == len(value) || value[end+1] != '\n' {
+		return f, 0
+	}
+	f.Value = trim(value[:end])
+	return f, n + 1 + end + len(crlf)
+}
+
+// allPrintable tells whether v has only visible US-ASCII and blanks, eight octets at a time: one below 0x20 borrows from its high bit, 0x7f
+// carries into it, and others above have it set.
+func allPrintable(v []byte) bool {
+	const every = 0x0101010101010101
+	for len(v) >= 8 {
+		x := binary.LittleEndian.Uint64(v)
+		if (x|(x-0x20*every)|(x+every))&(0x80*every) != 0 {
+			break // also for a tab; octet by octet then
+		}
+		v = v[8:]
+	}
+	for _, c := range v {
+		if !isPrintable[c] {
+			return false
+		}
+	}
+	return true
+}
+
+// fieldKind is what the hit path does with a field. A closed enum.
+type fieldKind uint8
+
+const (
+	// fieldRefused sends the request to the ordinary path.
+	fieldRefused fieldKind = iota
+	// fieldPlain is passed to the source.
+	fieldPlain
+	// fieldHost is the Host.
+	fieldHost
+	// fieldDropped has no meaning here: Connection: keep-alive.
+	fieldDropped
+)
+
+// kindOf sorts a field by name. What concerns the connection, the framing or the protocol is refused.
+func kindOf(name, value []byte) fieldKind {
+	switch len(name) {
+	case len("te"):
+		return plainUnless(is(name, "te"))
+	case len("host"):
+		if is(name, "host") {
+			return fieldHost
+		}
+	case len("range"):
+		return plainUnless(is(name, "range"))
+	case len("expect"):
+		return plainUnless(is(name, "expect"))
+	case len("upgrade"):
+		return plainUnless(is(name, "upgrade") || is(name, "trailer"))
+	case len("connection"):
+		if is(name, "connection") {
+			if is(value, "keep-alive") {
+				return fieldDropped
+			}
+			return fieldRefused
+		}
+		return plainUnless(is(name, "keep-alive"))
+	case len("content-length"):
+		return plainUnless(is(name, "content-length") || is(name, "http2-settings"))
+	case len("proxy-connection"):
+		return plainUnless(is(name, "proxy-connection"))
+	case len("transfer-encoding"):
+		return plainUnless(is(name, "transfer-encoding"))
+	case len("proxy-authorization"):
+		return plainUnless(is(name, "proxy-authorization"))
+	}
+	return fieldPlain
+}
+
+func plainUnless(refused bool) fieldKind {
+	if refused {
+		return fieldRefused
+	}
+	return fieldPlain
+}
+
+// isPlain holds the octets of a target that stand for themselves in a path or query (RFC 3986 §3.3, §3.4): no escapes, nothing that
+// parsers treat in different ways. isPrintable holds those of a field value.
+var isPlain, isPrintable = plainBytes()
+
+func plainBytes() (plain, printable [256]bool) {
+	for c := range 256 {
+		b := byte(c)
+		plain[c] = isDigit(b) || ('a' <= b|0x20 && b|0x20 <= 'z') || bytes.IndexByte([]byte("-._~!$&'()*+,;=:@/?"), b) >= 0
+		printable[c] = (b >= ' ' && b < 0x7f) || b == '\t'
+	}
+	return plain, printable
+}

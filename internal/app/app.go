@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 
@@ -43,6 +44,7 @@ type App struct {
 	telemetry *telemetry.Telemetry
 	pools     origins
 	state     atomic.Uint32 // of type state
+	trusted   atomic.Pointer[[]netip.Prefix]
 
 	mu  sync.Mutex // guards following; serialises reloads
 	cfg *config.Config
@@ -71,6 +73,7 @@ func New(cfg *config.Config, o Options) (*App, error) {
 		o.Log = io.Discard
 	}
 	a := &App{o: o, cfg: cfg}
+	a.trusted.Store(&cfg.TrustedProxies)
 	if err := a.build(); err != nil {
 		a.abandon()
 		return nil, err
@@ -123,10 +126,11 @@ func (a *App) buildCache(*prometheus.Registry) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := cacheConfig(a.cfg, a.pools.current(), store, a.telemetry)
+	cfg, err := cacheConfig(a.cfg, a.pools.current())
 	if err != nil {
 		return errors.Join(err, closeNow(store))
 	}
+	cfg.Store, cfg.Observer, cfg.Scheme = store, a.telemetry, a.scheme
 	a.cache, err = cache.New(cfg)
 	if err != nil {
 		return errors.Join(err, closeNow(store))

@@ -55,6 +55,7 @@ func (a *App) useOrigins(next *config.Config) error {
 	if err := a.cache.SetRules(cacheRules(next, set)); err != nil {
 		return errors.Join(err, set.without(before).closeNow())
 	}
+	a.trusted.Store(&next.TrustedProxies)
 	a.pools.swap(set)
 	a.pools.retire(before.without(set))
 	return nil

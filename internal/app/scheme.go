@@ -6,18 +6,16 @@ import (
 	"strings"
 )
 
-// schemeOf returns how a request's scheme is told: by its connection, or by the X-Forwarded-Proto of a trusted proxy that ended TLS
-// in front of us. The origin sees the same field, so its answer may depend on it, and the key must.
-func schemeOf(trusted []netip.Prefix) func(*http.Request) string {
-	return func(r *http.Request) string {
-		if said := forwardedProto(r); said != "" && trusts(trusted, r.RemoteAddr) {
-			return said
-		}
-		if r.TLS != nil {
-			return "https"
-		}
-		return "http"
+// scheme tells a request's scheme: by its connection, or by the X-Forwarded-Proto of a trusted proxy that ended TLS in front of us. The
+// origin sees the same field, so its answer may depend on it, and the key must.
+func (a *App) scheme(r *http.Request) string {
+	if said := forwardedProto(r); said != "" && trusts(*a.trusted.Load(), r.RemoteAddr) {
+		return said
 	}
+	if r.TLS != nil {
+		return "https"
+	}
+	return "http"
 }
 
 // forwardedProto returns the scheme that the client used towards the first proxy, "" if the field says nothing usable.

@@ -93,14 +93,12 @@ func fillConfig(f config.Fill) cache.FillConfig {
 	}
 }
 
-func cacheConfig(cfg *config.Config, set poolSet, store cache.Store, obs cache.Observer) (cache.Config, error) {
+// cacheConfig is all but what is not from settings: store, observer, scheme.
+func cacheConfig(cfg *config.Config, set poolSet) (cache.Config, error) {
 	out := cache.Config{
-		Store:    store,
-		Rules:    cacheRules(cfg, set),
-		Fill:     fillConfig(cfg.Fill),
-		Object:   cache.ObjectConfig{Max: int64(cfg.Object.Max), Variants: cfg.Object.Variants},
-		Observer: obs,
-		Scheme:   schemeOf(cfg.TrustedProxies),
+		Rules:  cacheRules(cfg, set),
+		Fill:   fillConfig(cfg.Fill),
+		Object: cache.ObjectConfig{Max: int64(cfg.Object.Max), Variants: cfg.Object.Variants},
 	}
 	var err error
 	out.Keeper, out.Sequence, err = openKeeper(cfg.Fill)

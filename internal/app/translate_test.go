@@ -136,7 +136,8 @@ func TestAccess(t *testing.T) {
 
 // KEY-03: the scheme that the origin is told is the one in the key.
 func TestScheme(t *testing.T) {
-	scheme := schemeOf([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})
+	a := &App{}
+	a.trusted.Store(&[]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})
 	for name, c := range map[string]struct {
 		remote, proto string
 		tls           bool
@@ -161,7 +162,7 @@ func TestScheme(t *testing.T) {
 		if c.tls {
 			r.TLS = &tls.ConnectionState{}
 		}
-		if got := scheme(r); got != c.want {
+		if got := a.scheme(r); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

@@ -92,6 +92,15 @@ func TestBadFiles(t *testing.T) {
 		"cookie name":           {o + "rules: [{key: {cookies: ['a=b']}}]\n", 2, 26, "rules[0].key.cookies[0]", "not a cookie name", "session"},
 		"origin name":           {"origins: {'a b': {url: http://h}}\n", 1, 11, "origins.a b", "not a name", "without blanks"},
 
+		"line ends of Windows": {"origins: {app: {url: http://h:1}}\r\n# a\r\nfill:\r\n  tenure: soon\r\n", 4, 11, "fill.tenure", "not a duration", "300ms"},
+		"byte order mark":      {"\ufefflisen: 1\n" + o, 1, 1, "lisen", "unknown key", "listen"},
+		"wide characters":      {"origins: {app: {url: 'http://日本語', heath: 1}}\n", 1, 36, "origins.app.heath", "unknown key", "health"},
+		"after a block text":   {o + "x-a: |\n  a\n  b\nfill: {tenure: soon}\n", 5, 16, "fill.tenure", "not a duration", "300ms"},
+		"tiny memory":          {o + "memory: {max: 1KiB}\n", 2, 15, "memory.max", "too small", "16KiB"},
+		"tiny disk":            {o + "disk: {path: /x, max: 1KiB}\n", 2, 23, "disk.max", "too small", "1MiB"},
+		"tiny head":            {o + "http: {max_header: 100B}\n", 2, 20, "http.max_header", "too small", "1KiB"},
+		"huge head":            {o + "http: {max_header: 1GiB}\n", 2, 20, "http.max_header", "too large", "16MiB"},
+
 		// across keys
 		"no origin":           {"listen: ':1'\n", 0, 0, "origins", "no origin", "--origin"},
 		"origin without url":  {"origins:\n  app:\n    host: origin\n", 3, 5, "origins.app", "has no url", "add url"},
@@ -140,7 +149,7 @@ func TestBadFiles(t *testing.T) {
 			if !strings.Contains(p.What, c.what) || !strings.Contains(p.Mend, c.mend) {
 				t.Errorf("says %q → %q, want %q → %q", p.What, p.Mend, c.what, c.mend)
 			}
-			if c.line > 0 && p.Excerpt != strings.Split(c.text, "\n")[c.line-1] {
+			if c.line > 0 && p.Excerpt != strings.Trim(strings.Split(c.text, "\n")[c.line-1], "\r\ufeff") {
 				t.Errorf("excerpt %q", p.Excerpt)
 			}
 		})

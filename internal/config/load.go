@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"math"
@@ -60,6 +61,7 @@ func parse(o Options, data []byte) (*Config, error) {
 		limit = processLimit()
 	}
 	cfg := defaults(limit)
+	data = plainText(data)
 	s := newSource(o.File, data)
 	root, ok := s.parseDocument(data)
 	if !ok {
@@ -77,9 +79,15 @@ func parse(o Options, data []byte) (*Config, error) {
 	if err := s.err(); err != nil {
 		return nil, err
 	}
-	s.redact(s.warnings)
+	s.finish(s.warnings)
 	cfg.warnings = s.warnings
 	return cfg, nil
+}
+
+// plainText undoes what some editors do: a byte order mark, and line ends of two characters, which the parser would count twice.
+func plainText(data []byte) []byte {
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	return bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
 }
 
 // processLimit is how much memory the process may take, 0 if nothing tells.

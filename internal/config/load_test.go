@@ -348,3 +348,31 @@ func TestExcerptPointsAtTheColumn(t *testing.T) {
 		t.Errorf("got:\n%v\nwant:\n%s", err, want)
 	}
 }
+
+func TestLongLinesAreCut(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after int
+		want          string
+	}{
+		"short": {2, 2, "aaXbb"},
+		"begin": {0, 300, "X" + strings.Repeat("b", maxExcerpt-1) + "…"},
+		"end":   {300, 0, "…" + strings.Repeat("a", maxExcerpt-1) + "X"},
+		"both":  {300, 300, "…" + strings.Repeat("a", beforeMark) + "X" + strings.Repeat("b", maxExcerpt-beforeMark-1) + "…"},
+	} {
+		text, mark := excerpt(strings.Repeat("a", c.before)+"X"+strings.Repeat("b", c.after), c.before+1)
+		if text != c.want {
+			t.Errorf("%s: %q, want %q", name, text, c.want)
+		}
+		if got := []rune(text)[mark-1]; got != 'X' {
+			t.Errorf("%s: the mark is under %q", name, got)
+		}
+	}
+}
+
+func TestManyMistakesAreNotAllTold(t *testing.T) {
+	_, err := load(minimal + "fill:\n" + strings.Repeat("  x: 1\n  y: 2\n", 100))
+	e, ok := errors.AsType[*Error](err)
+	if !ok || len(e.Problems) != maxProblems || e.More != 200-maxProblems || !strings.HasSuffix(err.Error(), fmt.Sprintf("and %d more", e.More)) {
+		t.Errorf("error %v", err)
+	}
+}

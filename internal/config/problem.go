@@ -15,8 +15,10 @@ type Problem struct {
 	Path string
 	// What is wrong, and how to Mend it.
 	What, Mend string
-	// Excerpt is the line in the file, "" if there is none or it holds a secret.
+	// Excerpt is the line in the file, or what of a very long one is around Column; "" if there is none or it holds a secret.
 	Excerpt string
+
+	mark int // the column within Excerpt
 }
 
 // String returns the place, what is wrong, the line with a mark under the column, and what would be right.
@@ -33,7 +35,7 @@ func (p Problem) String() string {
 	b.WriteString(p.What)
 	if p.Excerpt != "" {
 		prefix := fmt.Sprintf("%5d | ", p.Line)
-		fmt.Fprintf(&b, "\n%s%s\n%s^", prefix, p.Excerpt, strings.Repeat(" ", len(prefix)-2)+"| "+indent(p.Excerpt, p.Column))
+		fmt.Fprintf(&b, "\n%s%s\n%s^", prefix, p.Excerpt, strings.Repeat(" ", len(prefix)-2)+"| "+indent(p.Excerpt, p.mark))
 	}
 	if p.Mend != "" {
 		b.WriteString("\n      → " + p.Mend)
@@ -57,16 +59,47 @@ func indent(line string, column int) string {
 	return b.String()
 }
 
-// Error is every mistake that one run found, in the order of the file.
+// maxExcerpt is how many characters of a line are shown, and beforeMark how many of them in front of the mark.
+const (
+	maxExcerpt = 160
+	beforeMark = 60
+)
+
+// excerpt cuts a long line to what is around column, and returns where the column went.
+func excerpt(line string, column int) (text string, mark int) {
+	r := []rune(line)
+	if len(r) <= maxExcerpt {
+		return line, column
+	}
+	from := min(max(column-1-beforeMark, 0), len(r)-maxExcerpt)
+	text, mark = string(r[from:from+maxExcerpt]), column-from
+	if from > 0 {
+		text, mark = "…"+text, mark+1
+	}
+	if from+maxExcerpt < len(r) {
+		text += "…"
+	}
+	return text, mark
+}
+
+// Error is the mistakes that one run found, in the order of the file.
 type Error struct {
 	Problems []Problem
+	// More is how many further ones there were.
+	More int
 }
+
+// maxProblems is how many mistakes are told at once; a file with more has one mistake in many places.
+const maxProblems = 40
 
 // Error returns all problems, one below the other.
 func (e *Error) Error() string {
-	texts := make([]string, 0, len(e.Problems))
+	texts := make([]string, 0, len(e.Problems)+1)
 	for _, p := range e.Problems {
 		texts = append(texts, p.String())
+	}
+	if e.More > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", e.More))
 	}
 	return strings.Join(texts, "\n")
 }

@@ -33,8 +33,7 @@ type source struct {
 type place struct{ line, column int }
 
 func newSource(file string, data []byte) *source {
-	text := strings.ReplaceAll(string(data), "\r\n", "\n")
-	return &source{file: file, lines: strings.Split(text, "\n"), at: map[string]place{}, flags: map[string]string{}}
+	return &source{file: file, lines: strings.Split(string(data), "\n"), at: map[string]place{}, flags: map[string]string{}}
 }
 
 // given reports whether the file or a flag sets path.
@@ -98,6 +97,7 @@ func (s *source) problem(path string, p place, err error) Problem {
 	}
 	if (!ok || !m.secret) && p.line >= 1 && p.line <= len(s.lines) {
 		out.Excerpt = strings.TrimRight(s.lines[p.line-1], " \t\r")
+		out.mark = p.column
 	}
 	return out
 }
@@ -107,18 +107,20 @@ func (s *source) err() error {
 	if len(s.problems) == 0 {
 		return nil
 	}
-	s.redact(s.problems)
 	slices.SortStableFunc(s.problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	return &Error{Problems: slices.CompactFunc(s.problems, func(a, b Problem) bool { return a == b })}
+	all := slices.Compact(s.problems)
+	shown := all[:min(len(all), maxProblems)]
+	s.finish(shown)
+	return &Error{Problems: shown, More: len(all) - len(shown)}
 }
 
 // passwords are what stands before the @ of a URL.
 var passwords = regexp.MustCompile(`://[^/@]*@`)
 
-// redact removes secrets from the excerpts, since a problem may stand in the same line as a secret. Columns stay.
-func (s *source) redact(problems []Problem) {
+// finish removes secrets from the excerpts, since a problem may stand in the same line as a secret, and cuts long lines.
+func (s *source) finish(problems []Problem) {
 	for i := range problems {
 		e := &problems[i].Excerpt
 		*e = passwords.ReplaceAllStringFunc(*e, func(m string) string {
@@ -129,6 +131,7 @@ func (s *source) redact(problems []Problem) {
 				*e = strings.ReplaceAll(*e, secret, strings.Repeat("*", utf8.RuneCountInString(secret)))
 			}
 		}
+		*e, problems[i].mark = excerpt(*e, problems[i].Column)
 	}
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -61,11 +62,32 @@ func (s *source) checkAdmin(cfg *Config) {
 	}
 }
 
+// Bounds that the parts themselves have, told here with their place in the file.
+const (
+	leastMemoryMax = 16 * KiB // below it a memory tier holds no record
+	leastDiskMax   = 1 * MiB  // an empty disk tier takes about as much
+	leastHeader    = 1 * KiB  // requests of ordinary browsers reach it
+	mostHeader     = 16 * MiB // each connection may hold as much
+)
+
 func (s *source) checkTiers(cfg *Config) {
+	s.checkSize("memory.max", cfg.Memory.Max, leastMemoryMax, math.MaxInt64)
+	s.checkSize("disk.max", cfg.Disk.Max, leastDiskMax, math.MaxInt64)
+	s.checkSize("http.max_header", cfg.HTTP.MaxHeader, leastHeader, mostHeader)
 	s.noEffect(cfg.Disk.Path == "" && cfg.Disk.Max != defaultDiskMax && s.clean("disk"),
 		"disk.max", "without disk.path", "add disk.path, or remove it")
 	s.noEffect(cfg.Log.Access != "sample" && cfg.Log.Sample != defaultSample && s.clean("log"),
 		"log.sample", "unless log.access is sample", "write access: sample, or remove it")
+}
+
+func (s *source) checkSize(path string, v, least, most Size) {
+	switch {
+	case !s.clean(path):
+	case v < least:
+		s.fail(path, fmt.Sprintf("%s is too small to work", v), "write at least "+least.String())
+	case v > most:
+		s.fail(path, fmt.Sprintf("%s is too large to be safe", v), "write at most "+most.String())
+	}
 }
 
 // noEffect complains about a key that was changed and cannot do anything. Written-out defaults are no mistake, so that printed

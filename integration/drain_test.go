@@ -42,8 +42,8 @@ func TestTerminationUnderLoad(t *testing.T) {
 	if !eventually(func() bool { return served.Load() >= 2000 }) {
 		t.Fatalf("only %d requests served", served.Load())
 	}
-	p.terminate(syscall.SIGTERM)
 	close(terminated)
+	p.terminate(syscall.SIGTERM)
 	done.Wait()
 	if code := p.ExitCode(); code != 0 {
 		t.Errorf("exit status %d, want 0", code)
@@ -51,7 +51,38 @@ func TestTerminationUnderLoad(t *testing.T) {
 	t.Logf("%d requests served, %d of them after SIGTERM", served.Load(), after.Load())
 }
 
-// worker sends requests at its pace until the proxy takes no more connections. Everything that it sends must be answered.
+// A connection that the kernel has accepted for the proxy is one whose client has sent its request: it is answered as well.
+func TestTerminationWhileClientsConnect(t *testing.T) {
+	o := newOrigin(t).on("/hot", page("Cache-Control: max-age=600"))
+	p := before(t, o)
+	p.prime("/hot")
+	var served, after atomic.Int64
+	terminated := make(chan struct{})
+	var done sync.WaitGroup
+	for range drainWorkers {
+		w := worker{
+			addr: p.Addr(), raw: request("GET", "/hot", "Connection: close"),
+			served: &served, after: &after, terminated: terminated,
+		}
+		done.Go(func() {
+			if err := w.run(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if !eventually(func() bool { return served.Load() >= 1000 }) {
+		t.Fatalf("only %d requests served", served.Load())
+	}
+	close(terminated)
+	p.terminate(syscall.SIGTERM)
+	done.Wait()
+	if code := p.ExitCode(); code != 0 {
+		t.Errorf("exit status %d, want 0", code)
+	}
+}
+
+// worker sends requests at its pace until the proxy takes no more connections. Everything that it sends on a connection made before the
+// stop must be answered; later connections may be refused.
 type worker struct {
 	addr, raw     string
 	served, after *atomic.Int64
@@ -62,18 +93,30 @@ func (w *worker) run() error {
 	pace := time.NewTicker(drainEvery)
 	defer pace.Stop()
 	for {
+		late := w.isTerminated()
 		c, err := net.Dial("tcp", w.addr)
-		if err != nil {
-			select {
-			case <-w.terminated:
-				return nil // nothing was sent
-			default:
-				return err
-			}
+		if err != nil && w.isTerminated() {
+			return nil // refused, as it should be
 		}
-		if err := w.use(newConn(c), pace.C); err != nil {
+		if err != nil {
 			return err
 		}
+		err = w.use(newConn(c), pace.C)
+		if late && errors.Is(err, syscall.ECONNRESET) {
+			return nil // a refusal that came after the kernel had said yes
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (w *worker) isTerminated() bool {
+	select {
+	case <-w.terminated:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -103,10 +146,8 @@ func (w *worker) use(c *conn, pace <-chan time.Time) error {
 
 func (w *worker) count() {
 	w.served.Add(1)
-	select {
-	case <-w.terminated:
+	if w.isTerminated() {
 		w.after.Add(1)
-	default:
 	}
 }
 

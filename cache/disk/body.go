@@ -2,7 +2,6 @@ package disk
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -15,12 +14,6 @@ import (
 
 	"github.com/swrproxy/swrproxy/cache"
 )
-
-// maxInline is the size in bytes up to which a body lives in the database.
-const maxInline = 64 << 10
-
-// ownerSize is what stands before the content of a body in the database: the hash of the key whose record it belongs to.
-const ownerSize = 8
 
 // body opens a stored body. Immutable after it was made.
 type body struct {
@@ -70,22 +63,6 @@ func (b *body) open() (io.ReadSeekCloser, error) {
 type inlineReader struct{ *bytes.Reader }
 
 func (inlineReader) Close() error { return nil }
-
-// inline copies a body out of the database and checks it.
-func inline(tx *bbolt.Tx, r ref) ([]byte, error) {
-	v := tx.Bucket(bucketBodies).Get(key64(r.id))
-	switch {
-	case v == nil:
-		return nil, os.ErrNotExist
-	case int64(len(v)) != ownerSize+r.size:
-		return nil, fmt.Errorf("%w: body of %d bytes, want %d", errDamaged, len(v)-ownerSize, r.size)
-	}
-	p := bytes.Clone(v[ownerSize:])
-	if xxhash.Sum64(p) != r.sum {
-		return nil, fmt.Errorf("%w: checksum of body", errDamaged)
-	}
-	return p, nil
-}
 
 // bodyPath is the place of a body file, spoolPath where it is until then.
 func (s *Store) bodyPath(id uint64) string {
@@ -183,16 +160,9 @@ func (s *Store) lost(r ref, why error) {
 	var owner, token uint64
 	ok := false
 	_ = s.view(func(tx *bbolt.Tx) error { // what can not be read is dealt with there
-		var v []byte
-		if r.kind == bodyFile {
-			v = tx.Bucket(bucketFiles).Get(key64(r.id))
-		} else {
-			v = tx.Bucket(bucketBodies).Get(key64(r.id))
-		}
-		if len(v) < ownerSize {
+		if owner, ok = ownerOf(tx, r); !ok {
 			return nil
 		}
-		owner = binary.BigEndian.Uint64(v)
 		h, err := decodeHeader(tx.Bucket(bucketRecords).Get(key64(owner)))
 		ok = err == nil && h.body.id == r.id
 		token = h.token
@@ -201,6 +171,18 @@ func (s *Store) lost(r ref, why error) {
 	if ok {
 		s.discard(owner, token, why)
 	}
+}
+
+// ownerOf returns the hash of the key whose record a body belongs to.
+func ownerOf(tx *bbolt.Tx, r ref) (owner uint64, ok bool) {
+	if r.kind == bodyInline {
+		return chunkOwner(tx.Bucket(bucketBodies), r.id)
+	}
+	v := tx.Bucket(bucketFiles).Get(key64(r.id))
+	if len(v) < ownerSize {
+		return 0, false
+	}
+	return be64(v), true
 }
 
 // discard drops a damaged record, unless a change of its key waits already.

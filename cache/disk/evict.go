@@ -10,8 +10,6 @@ import (
 const (
 	// evictWindow is among how many of the records unused for longest the largest is chosen.
 	evictWindow = 16
-	// evictBatch is how many records one transaction evicts at most.
-	evictBatch = 2048
 	// secondChances is how many recently read records one transaction lets off.
 	secondChances = 1024
 )
@@ -22,9 +20,9 @@ type candidate struct {
 	inDB, inFile int64
 }
 
-// evict removes records until enough says so. With filesOnly it passes those by that free no file. It tells whether any went.
-func (t *txn) evict(tc *touched, filesOnly bool, enough func() bool) (any bool, err error) {
-	for n := 0; n < evictBatch && !enough(); {
+// evict removes records until enough says so, or about most of them. With filesOnly it passes those by that free no file. It tells whether any went.
+func (t *txn) evict(tc *touched, most int, filesOnly bool, enough func() bool) (any bool, err error) {
+	for n := 0; n < most && !enough(); {
 		list, err := t.candidates(tc, filesOnly)
 		if err != nil || len(list) == 0 {
 			return any, err

@@ -19,7 +19,7 @@ const formatVersion = 1
 var (
 	bucketMeta    = []byte("meta")
 	bucketRecords = []byte("records") // key hash → value
-	bucketBodies  = []byte("bodies")  // body id → owner's key hash, content
+	bucketBodies  = []byte("bodies")  // body id, number of chunk → owner's key hash, content
 	bucketFiles   = []byte("files")   // body id → owner's key hash, size
 	bucketOrder   = []byte("order")   // place → key hash, bytes in the database, bytes in a file
 

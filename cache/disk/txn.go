@@ -42,7 +42,7 @@ func newTxn(tx *bbolt.Tx, st state) *txn {
 	}
 	// These grow at their end only: full pages waste no room.
 	for _, b := range []*bbolt.Bucket{t.bodies, t.files, t.order} {
-		b.FillPercent = 0.95
+		b.FillPercent = 1
 	}
 	return t
 }
@@ -59,7 +59,7 @@ func (t *txn) insert(h uint64, r *cache.Record, b ref, content []byte) error {
 	t.buf = appendValue(t.buf[:0], r, b, t.st.place)
 	inDB := int64(len(t.buf))
 	if content != nil {
-		if err := t.bodies.Put(key64(b.id), append(key64(h), content...)); err != nil {
+		if err := putChunks(t.bodies, b.id, h, content); err != nil {
 			return err
 		}
 	}
@@ -93,26 +93,24 @@ func (t *txn) own(h uint64, b ref, written bool) (inFile int64, err error) {
 		}
 		return inFile, t.files.Put(key64(b.id), append(key64(h), key64(uint64(b.size))...))
 	case b.kind == bodyInline && !written:
-		v := t.bodies.Get(key64(b.id))
-		if v == nil {
+		owner, ok := chunkOwner(t.bodies, b.id)
+		if !ok {
 			return 0, errNoBody
 		}
-		if be64(v) == h {
-			return 0, nil
+		if owner != h {
+			return 0, setChunkOwner(t.bodies, b.id, h)
 		}
-		moved := append(key64(h), v[ownerSize:]...)
-		return 0, t.bodies.Put(key64(b.id), moved)
 	}
 	return 0, nil
 }
 
 // has tells whether a body is in its place and has a record.
 func (t *txn) has(b ref) bool {
-	bucket := t.files
 	if b.kind == bodyInline {
-		bucket = t.bodies
+		_, ok := chunkOwner(t.bodies, b.id)
+		return ok
 	}
-	return bucket.Get(key64(b.id)) != nil
+	return t.files.Get(key64(b.id)) != nil
 }
 
 // remove forgets the record of h, and its body unless that is keep or belongs to another record by now.
@@ -147,11 +145,10 @@ func (t *txn) removeBody(h uint64, b ref) error {
 		t.unlink = append(t.unlink, b.id)
 		return t.files.Delete(key64(b.id))
 	case bodyInline:
-		v := t.bodies.Get(key64(b.id))
-		if len(v) < ownerSize || be64(v) != h {
+		if owner, ok := chunkOwner(t.bodies, b.id); !ok || owner != h {
 			return nil
 		}
-		return t.bodies.Delete(key64(b.id))
+		return deleteChunks(t.bodies, b)
 	default:
 		return nil
 	}

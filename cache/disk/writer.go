@@ -20,7 +20,16 @@ const (
 	// batchBytes and batchOps bound what one transaction carries.
 	batchBytes = 8 << 20
 	batchOps   = 4096
+	// opPages is about how much of the file one change rewrites in metadata, in bytes: two pages.
+	opPages = 8 << 10
 )
+
+// batch returns the bounds for this budget: a transaction copies pages before it frees any, and a sixteenth of the budget is all
+// that is kept free for that.
+func (s *Store) batch() (bytes int64, ops int) {
+	spare := s.opt.Max / 16
+	return min(batchBytes, spare), int(min(batchOps, spare/opPages/2))
+}
 
 // writer is the goroutine that carries the queue to disk. Its fields are its own, but for the channels.
 type writer struct {
@@ -112,16 +121,25 @@ func (w *writer) linger() time.Duration {
 // pass writes all that is queued. While the disk is failing it does nothing until it is time to try again; a final pass tries.
 func (w *writer) pass(final bool) error {
 	w.s.removeGarbage()
-	if err := w.mend(); err != nil {
+	err := w.mend()
+	if err == nil && w.cause != nil && !final && time.Now().Before(w.retryAt) {
+		return w.cause
+	}
+	if err == nil {
+		err = w.writeAll()
+	}
+	if err != nil {
 		w.fail(err)
 		return err
 	}
-	if w.cause != nil && !final && time.Now().Before(w.retryAt) {
-		return w.cause
-	}
+	w.s.removeGarbage()
+	w.recovered()
+	return nil
+}
+
+func (w *writer) writeAll() error {
 	if w.s.gauges.spooled.Load() > 0 {
 		if err := w.makeRoom(nil, 0); err != nil {
-			w.fail(err)
 			return err
 		}
 	}
@@ -132,19 +150,19 @@ func (w *writer) pass(final bool) error {
 		}
 		if err := w.write(list); err != nil {
 			w.s.putBack(list)
-			w.fail(err)
 			return err
 		}
 	}
-	w.s.removeGarbage()
-	w.recovered()
+	if uint64(w.s.gauges.floor.Load()) > w.st.floor {
+		return w.commit(false, func(*txn) error { return nil })
+	}
 	return nil
 }
 
 func (s *Store) take() []*op {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.queue.take(min(batchBytes, s.opt.Max/16), batchOps)
+	return s.queue.take(s.batch())
 }
 
 func (s *Store) putBack(list []*op) {
@@ -300,16 +318,21 @@ func (w *writer) removeBodies(items []item) {
 	}
 }
 
-// commitItems puts items into the database. If the file may not grow that far, more is evicted and it tries once more.
+// growthTries is how often a batch is tried within the bound on the database file, with more evicted each time, before it may
+// grow beyond: free pages may be too scattered for large values.
+const growthTries = 4
+
+// commitItems puts items into the database.
 func (w *writer) commitItems(items []item) error {
-	err := w.commit(true, func(t *txn) error { return t.apply(items) })
-	if !errors.Is(err, berrors.ErrMaxSizeReached) {
-		return err
+	for try := int64(1); ; try++ {
+		err := w.commit(try <= growthTries, func(t *txn) error { return t.apply(items) })
+		if !errors.Is(err, berrors.ErrMaxSizeReached) {
+			return err
+		}
+		if err := w.makeRoom(items, w.s.opt.Max/16*try); err != nil {
+			return err
+		}
 	}
-	if err := w.makeRoom(items, w.s.opt.Max/8); err != nil {
-		return err
-	}
-	return w.commit(false, func(t *txn) error { return t.apply(items) })
 }
 
 func (t *txn) apply(items []item) error {
@@ -420,14 +443,18 @@ func (w *writer) noRoom(u usage, lack int64) error {
 var errNoSpace = errors.New("disk: no space")
 
 func (w *writer) evict(lack, lackFiles int64) (any bool, err error) {
-	err = w.commit(false, func(t *txn) error {
-		if any, err = t.evict(&w.s.touched, false, func() bool { return t.freedDB+t.freedFiles >= lack }); err != nil {
+	_, most := w.s.batch()
+	evict := func(t *txn) error {
+		if any, err = t.evict(&w.s.touched, most, false, func() bool { return t.freedDB+t.freedFiles >= lack }); err != nil {
 			return err
 		}
-		more, err := t.evict(&w.s.touched, true, func() bool { return t.freedFiles >= lackFiles })
+		more, err := t.evict(&w.s.touched, most, true, func() bool { return t.freedFiles >= lackFiles })
 		any = any || more
 		return err
-	})
+	}
+	if err = w.commit(true, evict); errors.Is(err, berrors.ErrMaxSizeReached) {
+		err = w.commit(false, evict)
+	}
 	return any, err
 }
 

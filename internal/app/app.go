@@ -140,7 +140,7 @@ func (a *App) buildCache(*prometheus.Registry) error {
 
 func (a *App) buildServer(*prometheus.Registry) (err error) {
 	o := serverOptions(a.cfg)
-	o.Logger = a.logger
+	o.Hits, o.Logger = a.cache, a.logger
 	a.server, err = server.New(o, a.cache.Proxy(nil))
 	return err
 }

@@ -6,16 +6,17 @@ import (
 	"time"
 )
 
-// ageField reads Age. Of a list, or of several lines, the first member counts; a value that is not a non-negative
-// integer is ignored (RFC 9111 §5.1). exact is false when anything but one integer was there.
+// ageField reads Age. Of a list, or of several lines, the first member counts, without parameters, as a structured field would have
+// it (RFC 9651 §3.3); a value that is not a non-negative integer is ignored (RFC 9111 §5.1). exact is false when anything but one integer was there.
 func ageField(h http.Header) (age time.Duration, exact bool) {
 	lines := h["Age"]
 	if len(lines) == 0 {
 		return 0, true
 	}
 	first, _, more := strings.Cut(lines[0], ",")
-	age, ok := parseDelta(trimOWS(first))
-	return age, ok && !more && len(lines) == 1
+	value, _, parameter := strings.Cut(first, ";")
+	age, ok := parseDelta(trimOWS(value))
+	return age, ok && !more && !parameter && len(lines) == 1
 }
 
 // bornAt is the instant at which the response's age was zero (RFC 9111 §4.2.3). Date is in whole seconds, so the

@@ -114,7 +114,7 @@ func TestAge(t *testing.T) {
 		"RFC 9111 §5.1 letters are ignored":              {0, []string{"Age: abc"}, 0},
 		"RFC 9111 §5.1 negative is ignored":              {0, []string{"Age: -7200"}, 0},
 		"RFC 9111 §5.1 fraction is ignored":              {0, []string{"Age: 7200.0"}, 0},
-		"RFC 9111 §5.1 parameter is ignored":             {0, []string{"Age: 7200;foo=bar"}, 0},
+		"RFC 9651 §3.3 parameter of an age is ignored":   {0, []string{"Age: 7200;foo=bar"}, 2 * time.Hour},
 		"RFC 9111 §5.1 empty is ignored":                 {0, []string{"Age:"}, 0},
 		"RFC 9111 §5.1 first of a list":                  {0, []string{"Age: 7200, 0"}, 7200 * sec},
 		"RFC 9111 §5.1 first of a list, no space":        {0, []string{"Age: 0,7200"}, 0},

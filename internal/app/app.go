@@ -88,7 +88,7 @@ func New(cfg *config.Config, o Options) (*App, error) {
 func (a *App) build() error {
 	registry := prometheus.NewRegistry()
 	for _, step := range []func(*prometheus.Registry) error{
-		a.buildLogger, a.buildTelemetry, a.buildOrigins, a.buildCache, a.watch, a.buildServer, a.buildAdmin,
+		a.buildLogger, a.buildTelemetry, a.buildOrigins, a.buildCache, a.buildServer, a.watch, a.buildAdmin,
 	} {
 		if err := step(registry); err != nil {
 			return err

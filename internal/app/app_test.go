@@ -73,15 +73,35 @@ func TestMetricsShowThePartsAtWork(t *testing.T) {
 	r := start(t, base+"admin: { listen: 127.0.0.1:0 }\norigins: { app: { url: "+o.URL+" } }\n")
 	defer r.stop()
 	r.get("/a")
-	r.get("/a")
+	r.hitOnOneConnection("/a")
 	_, text, _ := fetch(t, r.AdminURL()+"/metrics")
 	for _, want := range []string{
+		"swrproxy_connections_total ", "swrproxy_short_path_total 1", `swrproxy_refused_total{reason="`,
 		`swrproxy_build_info{`, `version="test"`, "swrproxy_waiting 0", `swrproxy_store_max_bytes{tier="memory"} 1.6777216e+07`,
 		fmt.Sprintf(`swrproxy_origin_up{origin="app",url="%s"} 1`, o.URL),
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("metrics lack %s", want)
 		}
+	}
+}
+
+// hitOnOneConnection asks for a stored page without asking to close, as browsers do.
+func (r *running) hitOnOneConnection(path string) {
+	r.t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(r.URLs()[0], "http://"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, c.RemoteAddr())
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if !strings.Contains(resp.Header.Get("Cache-Status"), "hit") {
+		r.t.Errorf("Cache-Status %q", resp.Header.Get("Cache-Status"))
 	}
 }
 

@@ -48,8 +48,16 @@ func (k *keyLimit) allow(key fill.Key, now time.Time, retry time.Duration) (held
 		return 0, false
 	}
 	held, p.held = p.held, 0
-	p.end = now.Add(max(retry, leastPause))
+	p.end = now.Add(pauseAfter(retry))
 	return held, true
+}
+
+// pauseAfter is how long a key's next lines are held. It ends a little before the back-off does, whose next attempt may fail at once.
+func pauseAfter(retry time.Duration) time.Duration {
+	if retry <= 0 {
+		return leastPause
+	}
+	return retry * 9 / 10
 }
 
 func (k *keyLimit) enterLocked(key fill.Key, now time.Time, retry time.Duration) (held int, ok bool) {
@@ -60,7 +68,7 @@ func (k *keyLimit) enterLocked(key fill.Key, now time.Time, retry time.Duration)
 		k.full++
 		return 0, false
 	}
-	k.until[key] = &pause{end: now.Add(max(retry, leastPause))}
+	k.until[key] = &pause{end: now.Add(pauseAfter(retry))}
 	held, k.full = k.full, 0
 	return held, true
 }

@@ -11,16 +11,16 @@ var settingFlags = []struct{ name, path, usage string }{
 	{"listen", "listen", "`address` to serve on, such as 127.0.0.1:8080; may be given several times"},
 	{"origin", config.PathOrigin, "`URL` of the origin; several times for several equal servers"},
 	{"admin", "admin.listen", "`address` for health, metrics and the admin API, such as 127.0.0.1:8081 (default none)"},
-	{"ttl", "rules[].ttl", "how long answers are fresh when the origin does not say, such as 1m"},
-	{"stale-while-revalidate", "rules[].stale_while_revalidate", "how long expired answers are served while they are refreshed, when the origin does not say"},
-	{"stale-if-error", "rules[].stale_if_error", "how long expired answers are served when the origin fails, when the origin does not say"},
+	{"ttl", "rules[].ttl", "`time` that answers are fresh when the origin does not say, such as 1m"},
+	{"stale-while-revalidate", "rules[].stale_while_revalidate", "`time` that expired answers are served while they are refreshed, when the origin does not say"},
+	{"stale-if-error", "rules[].stale_if_error", "`time` that expired answers are served when the origin fails, when the origin does not say"},
 	{"memory", "memory.max", "`size` of the memory tier, such as 512MiB (default a quarter of what the process may take)"},
 	{"disk", "disk.path", "`directory` of the disk tier (default none)"},
 	{"disk-max", "disk.max", "`size` of the disk tier, such as 20GiB"},
-	{"tenure", "fill.tenure", "how long a fill without progress keeps its key (default 10s)"},
-	{"log-level", "log.level", "debug, info, warn or error (default info)"},
-	{"log-format", "log.format", "json or console (default json)"},
-	{"access-log", "log.access", "log requests: true, false or sample (default true)"},
+	{"tenure", "fill.tenure", "`time` that a fill without progress keeps its key (default 10s)"},
+	{"log-level", "log.level", "`level`: debug, info, warn or error (default info)"},
+	{"log-format", "log.format", "`format`: json or console (default json)"},
+	{"access-log", "log.access", "log requests: `which`, true, false or sample (default true)"},
 }
 
 // settings are the flags of one command line.

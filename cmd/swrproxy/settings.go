@@ -20,7 +20,7 @@ var settingFlags = []struct{ name, path, usage string }{
 	{"tenure", "fill.tenure", "`time` that a fill without progress keeps its key (default 10s)"},
 	{"log-level", "log.level", "`level`: debug, info, warn or error (default info)"},
 	{"log-format", "log.format", "`format`: json or console (default json)"},
-	{"access-log", "log.access", "log requests: `which`, true, false or sample (default true)"},
+	{"access-log", "log.access", "log `which` requests: true (all), false (none) or sample (default true)"},
 }
 
 // settings are the flags of one command line.

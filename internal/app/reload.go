@@ -33,10 +33,7 @@ func (a *App) reloadLocked() error {
 		}
 		next = loaded
 	}
-	if err := a.server.ReloadCertificates(); err != nil {
-		return err
-	}
-	if err := a.useOrigins(next); err != nil {
+	if err := a.use(next); err != nil {
 		return err
 	}
 	setLevel(next)
@@ -45,12 +42,16 @@ func (a *App) reloadLocked() error {
 	return nil
 }
 
-// useOrigins replaces rules and origins together. The old origins finish what they are doing.
-func (a *App) useOrigins(next *config.Config) error {
+// use replaces origins, certificates and rules: first everything that can fail is made, then put into use. The old origins finish
+// what they are doing.
+func (a *App) use(next *config.Config) error {
 	before := a.pools.current()
 	set, err := newPoolSet(next, before)
 	if err != nil {
 		return err
+	}
+	if err := a.server.ReloadCertificates(); err != nil {
+		return errors.Join(err, set.without(before).closeNow())
 	}
 	if err := a.cache.SetRules(cacheRules(next, set)); err != nil {
 		return errors.Join(err, set.without(before).closeNow())

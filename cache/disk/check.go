@@ -127,7 +127,11 @@ func (s *Store) checkRecord(tx *bbolt.Tx, k, v []byte, rep *Report) error {
 	if h := s.hash(r.Key); h != be64(k) {
 		return fmt.Errorf("%w: key %q belongs under %016x", errDamaged, r.Key, h)
 	}
-	if o := tx.Bucket(bucketOrder).Get(key64(head.place)); len(o) != 24 || be64(o) != be64(k) {
+	order := bucketOrder
+	if head.body.kind == bodyFile {
+		order = bucketFileOrder
+	}
+	if o := tx.Bucket(order).Get(key64(head.place)); len(o) != orderSize || be64(o) != be64(k) {
 		return fmt.Errorf("%w: no place in the order of use", errDamaged)
 	}
 	return s.checkBody(tx, head.body)

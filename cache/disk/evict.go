@@ -5,6 +5,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"go.etcd.io/bbolt"
 )
 
 const (
@@ -16,14 +18,15 @@ const (
 
 // candidate is a record that may have to go.
 type candidate struct {
+	order        *bbolt.Bucket
 	place, hash  uint64
 	inDB, inFile int64
 }
 
-// evict removes records until enough says so, or about most of them. With filesOnly it passes those by that free no file. It tells whether any went.
-func (t *txn) evict(tc *touched, most int, filesOnly bool, enough func() bool) (any bool, err error) {
+// evict removes records of the given orders until enough says so, or about most of them. It tells whether any went.
+func (t *txn) evict(tc *touched, most int, orders []*bbolt.Bucket, enough func() bool) (any bool, err error) {
 	for n := 0; n < most && !enough(); {
-		list, err := t.candidates(tc, filesOnly)
+		list, err := t.candidates(tc, orders)
 		if err != nil || len(list) == 0 {
 			return any, err
 		}
@@ -42,34 +45,41 @@ func (t *txn) evict(tc *touched, most int, filesOnly bool, enough func() bool) (
 	return any, nil
 }
 
-// candidates lists the records unused for longest. Those read lately move to the end of the order instead.
-func (t *txn) candidates(tc *touched, filesOnly bool) (list []candidate, err error) {
-	var again []candidate
-	cur := t.order.Cursor()
-	for k, v := cur.First(); k != nil && len(list) < evictWindow; k, v = cur.Next() {
-		if len(v) != 24 {
-			continue
+// candidates lists the records unused for longest. Those read lately move to the end of their order instead.
+func (t *txn) candidates(tc *touched, orders []*bbolt.Bucket) (list []candidate, err error) {
+	for _, order := range orders {
+		found, again := oldest(order, tc)
+		list = append(list, found...)
+		for _, c := range again {
+			if err := t.toEnd(c); err != nil {
+				return nil, err
+			}
 		}
-		c := candidate{be64(k), be64(v), int64(be64(v[8:])), int64(be64(v[16:]))}
-		switch {
-		case filesOnly && c.inFile == 0:
-		case len(again) < secondChances && tc.take(c.hash):
+	}
+	slices.SortFunc(list, func(a, b candidate) int { return cmp.Compare(a.place, b.place) })
+	return list[:min(len(list), evictWindow)], nil
+}
+
+// oldest lists the first of an order, and those before them that were read lately.
+func oldest(order *bbolt.Bucket, tc *touched) (list, again []candidate) {
+	cur := order.Cursor()
+	for k, v := cur.First(); k != nil && len(list) < evictWindow; k, v = cur.Next() {
+		c := candidate{order: order, place: be64(k)}
+		if len(v) == orderSize {
+			c.hash, c.inDB, c.inFile = be64(v), int64(be64(v[8:])), int64(be64(v[16:]))
+		}
+		if len(again) < secondChances && tc.take(c.hash) {
 			again = append(again, c)
-		default:
+		} else {
 			list = append(list, c)
 		}
 	}
-	for _, c := range again {
-		if err := t.toEnd(c); err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
+	return list, again
 }
 
 // toEnd gives a record the latest place.
 func (t *txn) toEnd(c candidate) error {
-	if err := t.order.Delete(key64(c.place)); err != nil {
+	if err := c.order.Delete(key64(c.place)); err != nil {
 		return err
 	}
 	v := append([]byte(nil), t.records.Get(key64(c.hash))...)
@@ -81,14 +91,14 @@ func (t *txn) toEnd(c candidate) error {
 	if err := t.records.Put(key64(c.hash), v); err != nil {
 		return err
 	}
-	return t.order.Put(key64(t.st.place), orderEntry(c.hash, c.inDB, c.inFile))
+	return c.order.Put(key64(t.st.place), orderEntry(c.hash, c.inDB, c.inFile))
 }
 
 func (t *txn) evictOne(c candidate) error {
 	v := t.records.Get(key64(c.hash))
 	head, err := decodeHeader(v)
 	if err != nil || head.place != c.place {
-		return t.order.Delete(key64(c.place)) // left behind
+		return c.order.Delete(key64(c.place)) // left behind
 	}
 	t.evicted = append(t.evicted, victim{c.hash, head.token, isExpired(v)})
 	t.freedDB += c.inDB
@@ -134,14 +144,26 @@ func (s *Store) usage(st state) usage {
 // onDisk is what the directory holds.
 func (u usage) onDisk() int64 { return u.file + u.bodies + u.spools + u.broken }
 
-// used is onDisk without the free pages, which can be filled again.
-func (u usage) used() int64 { return u.onDisk() - u.free }
-
-// lacks is by how much used is over its bound if so much more comes. A sixteenth stays free: bbolt copies pages before it frees
-// them, and needs runs of them.
-func (u usage) lacks(inDB, inFiles int64) int64 {
-	return u.used() + inDB + inFiles - (u.limit - u.limit/16)
+// lacks says how much room is missing, in bytes; nothing if none is above 0.
+type lacks struct {
+	total int64 // any record makes this room
+	inDB  int64 // only small ones do
+	files int64 // only those with files do
 }
 
-// lacksFiles is by how much the directory is over its limit if so many bytes of files come: room that only files can make.
-func (u usage) lacksFiles(inFiles int64) int64 { return u.onDisk() + inFiles - u.limit }
+func (l lacks) none() bool { return l.total <= 0 && l.inDB <= 0 && l.files <= 0 }
+
+// lacks is what is missing if so many bytes more come. A sixteenth of the limit stays free: bbolt copies pages before it frees them. The
+// database may take seven eighths: it never shrinks, so room for files must be left.
+func (u usage) lacks(inDB, files int64) lacks {
+	spare := u.limit / 16
+	live := u.file - u.free + inDB
+	return lacks{
+		total: live + u.bodies + u.spools + u.broken + files - (u.limit - spare),
+		inDB:  live - (dbShare(u.limit) - spare),
+		files: u.onDisk() + files - u.limit,
+	}
+}
+
+// dbShare is how large the database file may get within a limit.
+func dbShare(limit int64) int64 { return limit - limit/8 }

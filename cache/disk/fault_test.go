@@ -168,13 +168,14 @@ func TestOverflow(t *testing.T) {
 func TestBudgetOnDisk(t *testing.T) {
 	const limit = 16 << 20
 	for name, size := range map[string]func(i int) int{
-		"small":       func(i int) int { return i * 37 % 3000 },
-		"up to 64Ki":  func(i int) int { return i * 7919 % maxInline },
-		"files":       func(i int) int { return maxInline + i*7919%(1<<20) },
-		"mixed":       func(i int) int { return i * i * 7919 % (300 << 10) },
-		"then files":  func(i int) int { return 500 + i/150*200_000 },
-		"then small":  func(i int) int { return 500_000/(1+i/60) + 100 },
-		"one size 4K": func(i int) int { return 4096 },
+		"small":                  func(i int) int { return i * 37 % 3000 },
+		"up to 64Ki":             func(i int) int { return i * 7919 % maxInline },
+		"files":                  func(i int) int { return maxInline + i*7919%(1<<20) },
+		"mixed":                  func(i int) int { return i * i * 7919 % (300 << 10) },
+		"then files":             func(i int) int { return 500 + i/150*200_000 },
+		"small full, then files": func(i int) int { return 30_000 + i/1200*400_000 },
+		"then small":             func(i int) int { return 500_000/(1+i/60) + 100 },
+		"one size 4K":            func(i int) int { return 4096 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

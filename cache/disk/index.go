@@ -21,11 +21,16 @@ var (
 	bucketRecords = []byte("records") // key hash → value
 	bucketBodies  = []byte("bodies")  // body id, number of chunk → owner's key hash, content
 	bucketFiles   = []byte("files")   // body id → owner's key hash, size
-	bucketOrder   = []byte("order")   // place → key hash, bytes in the database, bytes in a file
+
+	// Place → key hash, bytes in the database, bytes in a file: of records without and with a file.
+	bucketOrder     = []byte("order")
+	bucketFileOrder = []byte("fileorder")
 
 	keyFormat = []byte("format")
 	keyState  = []byte("state")
 )
+
+var dataBuckets = [][]byte{bucketRecords, bucketBodies, bucketFiles, bucketOrder, bucketFileOrder}
 
 var (
 	errClosed = errors.New("disk: store is closed")
@@ -156,7 +161,7 @@ func loadState(db *bbolt.DB, seed uint64) (st state, err error) {
 		if v := meta.Get(keyFormat); len(v) != 4 || binary.BigEndian.Uint32(v) != formatVersion {
 			return fmt.Errorf("%w: %x, this program writes %d", errFormat, v, formatVersion)
 		}
-		for _, name := range [][]byte{bucketRecords, bucketBodies, bucketFiles, bucketOrder} {
+		for _, name := range dataBuckets {
 			if tx.Bucket(name) == nil {
 				return fmt.Errorf("%w: no bucket %s", errBroken, name)
 			}
@@ -172,7 +177,7 @@ func loadState(db *bbolt.DB, seed uint64) (st state, err error) {
 
 func initState(db *bbolt.DB, st state) (state, error) {
 	err := db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{bucketMeta, bucketRecords, bucketBodies, bucketFiles, bucketOrder} {
+		for _, name := range append([][]byte{bucketMeta}, dataBuckets...) {
 			if _, err := tx.CreateBucket(name); err != nil {
 				return err
 			}

@@ -302,7 +302,7 @@ func metaPages(t *testing.T, path string) map[int64]bool {
 	}
 	defer db.Close()
 	err = db.View(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{bucketMeta, bucketBodies, bucketFiles, bucketOrder} {
+		for _, name := range [][]byte{bucketMeta, bucketBodies, bucketFiles, bucketOrder, bucketFileOrder} {
 			keep[int64(tx.Bucket(name).Root())] = true
 		}
 		for id := 0; ; id++ {

@@ -18,8 +18,8 @@ const blockSize = 4096
 type txn struct {
 	st                           state
 	meta, records, bodies, files *bbolt.Bucket
-	order                        *bbolt.Bucket
-	unlink                       []uint64 // body files whose records are gone
+	order                        [2]*bbolt.Bucket // of records without and with a file
+	unlink                       []uint64         // body files whose records are gone
 	evicted                      []victim
 	freedDB, freedFiles          int64 // room that evictions made, about
 	buf                          []byte
@@ -38,10 +38,10 @@ func newTxn(tx *bbolt.Tx, st state) *txn {
 		records: tx.Bucket(bucketRecords),
 		bodies:  tx.Bucket(bucketBodies),
 		files:   tx.Bucket(bucketFiles),
-		order:   tx.Bucket(bucketOrder),
+		order:   [2]*bbolt.Bucket{tx.Bucket(bucketOrder), tx.Bucket(bucketFileOrder)},
 	}
 	// These grow at their end only: full pages waste no room.
-	for _, b := range []*bbolt.Bucket{t.bodies, t.files, t.order} {
+	for _, b := range []*bbolt.Bucket{t.bodies, t.files, t.order[0], t.order[1]} {
 		b.FillPercent = 1
 	}
 	return t
@@ -70,7 +70,7 @@ func (t *txn) insert(h uint64, r *cache.Record, b ref, content []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := t.order.Put(key64(t.st.place), orderEntry(h, inDB, inFile)); err != nil {
+	if err := t.orderOf(b.kind).Put(key64(t.st.place), orderEntry(h, inDB, inFile)); err != nil {
 		return err
 	}
 	t.st.records++
@@ -121,7 +121,7 @@ func (t *txn) remove(h, keep uint64) error {
 	}
 	head, err := decodeHeader(v)
 	if err == nil {
-		if err := t.order.Delete(key64(head.place)); err != nil {
+		if err := t.orderOf(head.body.kind).Delete(key64(head.place)); err != nil {
 			return err
 		}
 		if head.body.id != keep {
@@ -153,6 +153,16 @@ func (t *txn) removeBody(h uint64, b ref) error {
 		return nil
 	}
 }
+
+func (t *txn) orderOf(k bodyKind) *bbolt.Bucket {
+	if k == bodyFile {
+		return t.order[1]
+	}
+	return t.order[0]
+}
+
+// orderSize is the length of an entry of an order.
+const orderSize = 24
 
 // orderEntry says whose turn a place is, and what its removal would free.
 func orderEntry(h uint64, inDB, inFile int64) []byte {

@@ -259,7 +259,7 @@ func read(b cache.Body) ([]byte, error) {
 // needs is about how much room items take: pages are not filled to the end.
 func needs(items []item) (inDB, inFiles int64) {
 	for _, it := range items {
-		if it.o.rec == nil {
+		if it.o.rec == nil || it.gone {
 			continue
 		}
 		inDB += (it.o.rec.Cost() - it.inMemory()) * 3 / 2
@@ -283,6 +283,7 @@ func (w *writer) writeBodies(items []item) error {
 		it := &items[i]
 		var err error
 		switch {
+		case it.gone:
 		case it.file:
 			err = w.writeBody(it)
 		case it.o.kept != nil && !it.o.kept.moved:
@@ -389,7 +390,7 @@ func (w *writer) update(bounded bool, f func(*bbolt.Tx) error) error {
 	}
 	s.db.MaxSize = 0
 	if bounded {
-		s.db.MaxSize = int(max(s.opt.Max-int64(w.st.fileBytes)-s.gauges.spooled.Load(), 1))
+		s.db.MaxSize = int(max(min(dbShare(s.opt.Max), s.opt.Max-int64(w.st.fileBytes)-s.gauges.spooled.Load()), 1))
 	}
 	return guard(func() error { return s.db.Update(f) })
 }
@@ -405,52 +406,69 @@ func (w *writer) publish() {
 	g.onDisk.Store(size + int64(w.st.fileBytes))
 }
 
-// makeRoom evicts until items fit, with extra bytes to spare, and a little more so that not every batch has to.
+// makeRoom evicts until items fit, with extra bytes to spare in the database, and a little more so that not every batch has to.
+// Bodies that need a file for which no room can be made are given up.
 func (w *writer) makeRoom(items []item, extra int64) error {
-	inDB, inFiles := needs(items)
-	inDB += extra
 	for {
+		inDB, inFiles := needs(items)
 		u := w.s.usage(w.st)
-		lack, lackFiles := u.lacks(inDB, inFiles), u.lacksFiles(inFiles)
-		if lack <= 0 && lackFiles <= 0 {
+		l := u.lacks(inDB+extra, inFiles)
+		if l.none() {
 			return nil
 		}
-		if u.broken > 0 {
-			if err := os.Remove(w.s.path(brokenName)); err != nil {
-				return err
-			}
-			continue
-		}
-		any, err := w.evict(lack+u.limit/64, lackFiles)
-		if err != nil {
+		more, err := w.evict(l, u)
+		switch {
+		case err != nil:
 			return err
-		}
-		if !any {
-			return w.noRoom(u, lack)
+		case more:
+		case l.files > 0 && w.giveUpFiles(items):
+		case l.total > 0 || l.inDB > 0:
+			return fmt.Errorf("%w: %d bytes on disk, limit %d", errNoSpace, u.onDisk(), u.limit)
+		default:
+			return nil // spools alone are over: they end by themselves
 		}
 	}
-}
-
-// noRoom decides what to do when nothing more can be evicted: a database file that is too large for the files beside it is left to
-// the bound on its growth; a disk without room is a failure.
-func (w *writer) noRoom(u usage, lack int64) error {
-	if lack <= 0 && u.limit == w.s.opt.Max {
-		return nil
-	}
-	return fmt.Errorf("%w: %d bytes on disk, limit %d", errNoSpace, u.onDisk(), u.limit)
 }
 
 var errNoSpace = errors.New("disk: no space")
 
-func (w *writer) evict(lack, lackFiles int64) (any bool, err error) {
-	_, most := w.s.batch()
-	evict := func(t *txn) error {
-		if any, err = t.evict(&w.s.touched, most, false, func() bool { return t.freedDB+t.freedFiles >= lack }); err != nil {
-			return err
+// giveUpFiles drops the bodies of items that need files, and tells whether there were any.
+func (w *writer) giveUpFiles(items []item) (any bool) {
+	for i := range items {
+		it := &items[i]
+		if it.gone || !it.file && it.o.kept == nil {
+			continue
 		}
-		more, err := t.evict(&w.s.touched, most, true, func() bool { return t.freedFiles >= lackFiles })
-		any = any || more
-		return err
+		it.gone, it.file, any = true, false, true
+		w.s.counts.dropped.Add(1)
+	}
+	return any
+}
+
+// evict makes some of the room that is missing, and tells whether it could.
+func (w *writer) evict(l lacks, u usage) (any bool, err error) {
+	if u.broken > 0 {
+		return true, os.Remove(w.s.path(brokenName))
+	}
+	_, most := w.s.batch()
+	more := u.limit / 64 // so that the next batch need not
+	evict := func(t *txn) error {
+		any = false
+		for _, step := range []struct {
+			lack   int64
+			orders []*bbolt.Bucket
+			freed  func() int64
+		}{
+			{l.total, t.order[:], func() int64 { return t.freedDB + t.freedFiles }},
+			{l.inDB, t.order[:1], func() int64 { return t.freedDB }},
+			{l.files, t.order[1:], func() int64 { return t.freedFiles }},
+		} {
+			went, err := t.evict(&w.s.touched, most, step.orders, func() bool { return step.lack <= 0 || step.freed() >= step.lack+more })
+			if any = any || went; err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	if err = w.commit(true, evict); errors.Is(err, berrors.ErrMaxSizeReached) {
 		err = w.commit(false, evict)
@@ -479,7 +497,7 @@ func (s *Store) finish(list []*op, items []item) {
 	defer s.mu.Unlock()
 	s.removals++
 	for _, it := range items {
-		if sp := it.o.kept; sp != nil && s.spools[sp.id] == sp {
+		if sp := it.o.kept; sp != nil && !it.gone && s.spools[sp.id] == sp {
 			sp.owned = true // the file has a record from now on
 			delete(s.spools, sp.id)
 			s.gauges.spooled.Add(-sp.Size())

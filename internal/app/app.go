@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -37,6 +38,7 @@ type Options struct {
 // App is one running proxy. Safe for concurrent use after Start.
 type App struct {
 	o         Options
+	lines     *telemetry.LineBuffer
 	logger    zerolog.Logger
 	cache     *cache.Cache
 	server    *server.Server
@@ -99,7 +101,8 @@ func (a *App) build() error {
 
 func (a *App) buildLogger(*prometheus.Registry) error {
 	// The logger itself lets everything through: the process-wide level, which a reload can change, decides.
-	logger, err := telemetry.NewLogger(string(a.cfg.Log.Format), "debug", a.o.Log)
+	a.lines = telemetry.NewLineBuffer(a.o.Log)
+	logger, err := telemetry.NewLogger(string(a.cfg.Log.Format), "debug", a.lines)
 	a.logger = logger
 	setLevel(a.cfg)
 	return err
@@ -122,20 +125,28 @@ func (a *App) buildOrigins(*prometheus.Registry) (err error) {
 }
 
 func (a *App) buildCache(*prometheus.Registry) error {
-	store, err := openStore(a.cfg, a.logger)
-	if err != nil {
+	cfg := cacheConfig(a.cfg, a.pools.current())
+	cfg.Observer, cfg.Scheme = a.telemetry, a.scheme
+	var err error
+	if cfg.Store, err = openStore(a.cfg, a.logger); err != nil {
 		return err
 	}
-	cfg, err := cacheConfig(a.cfg, a.pools.current())
-	if err != nil {
-		return errors.Join(err, closeNow(store))
+	if cfg.Keeper, cfg.Sequence, err = openKeeper(a.cfg.Fill, a.telemetry); err != nil {
+		return errors.Join(err, cfg.Store.Close(context.Background()))
 	}
-	cfg.Store, cfg.Observer, cfg.Scheme = store, a.telemetry, a.scheme
-	a.cache, err = cache.New(cfg)
-	if err != nil {
-		return errors.Join(err, closeNow(store))
+	if a.cache, err = cache.New(cfg); err != nil {
+		return errors.Join(err, closeBoth(cfg.Store, cfg.Keeper))
 	}
 	return nil
+}
+
+// closeBoth closes what a cache that could not be made would have closed.
+func closeBoth(store cache.Store, keeper cache.Keeper) error {
+	err := store.Close(context.Background())
+	if keeper != nil {
+		err = errors.Join(err, keeper.Close(context.Background()))
+	}
+	return err
 }
 
 func (a *App) buildServer(*prometheus.Registry) (err error) {

@@ -27,6 +27,7 @@ func (a *App) Drain(ctx context.Context) error {
 	fills := a.closeCache(ctx)
 	a.closeRest(ctx)
 	a.logger.Info().Dur("took_ms", time.Since(begin)).Msg("stopped")
+	_ = a.lines.Close() // there is nobody left to tell
 	if context.Cause(ctx) != nil {
 		return errors.Join(ErrCut, requests, fills)
 	}
@@ -76,4 +77,7 @@ func (a *App) abandon() {
 		_ = a.cache.Close(now) // the first failure is the one to report
 	}
 	_ = a.pools.close(now)
+	if a.lines != nil {
+		_ = a.lines.Close()
+	}
 }

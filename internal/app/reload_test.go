@@ -135,4 +135,7 @@ func TestReloadChangesTheLogLevel(t *testing.T) {
 }
 
 // stopQuietly waits for the last line of each request, which is written after the answer.
-func (r *running) stopQuietly() { _ = r.server.Drain(r.t.Context()) }
+func (r *running) stopQuietly() {
+	_ = r.server.Drain(r.t.Context())
+	_ = r.lines.Close()
+}

@@ -186,9 +186,11 @@ func TestEarlyHintsArePassedOn(t *testing.T) {
 	g := newGate(t)
 	o.on("/hints", func(w http.ResponseWriter, r *http.Request, n int) {
 		w.Header().Set("Link", "</style.css>; rel=preload")
+		w.Header().Set("X-Early", "yes")
 		w.WriteHeader(http.StatusEarlyHints)
 		<-g.ch
 		w.Header().Del("Link")
+		w.Header().Del("X-Early")
 		page("Cache-Control: max-age=60")(w, r, n)
 	})
 	c := dial(t, p.Addr())
@@ -197,8 +199,8 @@ func TestEarlyHintsArePassedOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if early.StatusCode != http.StatusEarlyHints || early.Header.Get("Link") != "</style.css>; rel=preload" {
-		t.Errorf("interim answer: status %d, Link %q", early.StatusCode, early.Header.Get("Link"))
+	if early.StatusCode != http.StatusEarlyHints || early.Header.Get("Link") != "</style.css>; rel=preload" || early.Header.Get("X-Early") != "yes" {
+		t.Errorf("interim answer: status %d, header %v", early.StatusCode, early.Header)
 	}
 	g.open()
 	c.read("GET", time.Now()).want(t, http.StatusOK, version(1, "/hints"))

@@ -161,3 +161,26 @@ func TestInBubble(t *testing.T) {
 		}
 	})
 }
+
+// A record too large for probation is either there for the next read or was refused, and the budget holds.
+func TestLargeNewcomer(t *testing.T) {
+	s := open(t, 256<<10)
+	fillHot(t, s)
+	refused := 0
+	for i := range 50 {
+		key := fmt.Sprintf("large/%d", i)
+		result := s.Put(cachetest.Record(key, 1, 40_000))
+		if _, ok := s.Get(key); ok != (result == cache.PutStored) {
+			t.Errorf("%q: put says %v, the next read finds it: %t", key, result, ok)
+		}
+		if result == cache.PutRefused {
+			refused++
+		}
+		if st := s.Stats(); st.Bytes > st.Max {
+			t.Errorf("%d bytes of %d", st.Bytes, st.Max)
+		}
+	}
+	if refused == 0 && !raceEnabled { // under the race detector ristretto hardly counts reads
+		t.Error("none was refused: the test shows nothing")
+	}
+}

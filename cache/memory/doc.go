@@ -12,7 +12,7 @@
 // may refuse them, and orders nothing. So all changes first go into an overlay, where the very next Get sees them, and one
 // goroutine, the settler, carries them over: it is the only one that writes to ristretto, so changes of a key are applied in the
 // order in which they were made. An arrival leaves the overlay when ristretto has shown that it holds it. One that was refused
-// stays on probation, a window of a thirty-second of the budget in order of arrival; if it was read there it is offered
+// stays on probation, a window of an eighth of the budget in order of arrival; if it was read there it is offered
 // again, so that a popular newcomer gets in and one that nobody wants costs little.
 //
 // No expiry is kept in ristretto, whose expiry map grows without bound: a record's deadlines are its own.
@@ -23,13 +23,13 @@
 // # Concurrency
 //
 // All methods are safe for concurrent use, Close included. Get takes one read lock of 64 and does not allocate; it waits for no I/O
-// and for no other goroutine's work beyond a map access. Put waits for the settler only when arrivals exceed an eighth of the
-// budget. The order of locks is settling, shard, ristretto's own; queue is a leaf.
+// and for no other goroutine's work beyond a map access. Put waits for the settler when arrivals exceed an eighth of the
+// budget, and for a record that is as large. The order of locks is settling, shard, ristretto's own; queue is a leaf.
 //
 // # Errors
 //
-// A record larger than the budget, and any after Close, is refused; a refused record takes the older one of its key with
-// it, since that has been overtaken.
+// A record larger than the budget, and any after Close, is refused, and one of more than an eighth of the budget if ristretto does not
+// want it. A refused record takes the older one of its key with it, since that has been overtaken.
 //
 // # Limits
 //

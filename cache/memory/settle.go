@@ -114,7 +114,7 @@ func (s *Store) set(a *arrival) {
 	}
 }
 
-// landed takes a out of the overlay if ristretto holds it, else puts it on probation, once.
+// landed takes a out of the overlay if ristretto holds it, else puts it on probation, once and if it fits there.
 func (t *settler) landed(s *Store, a *arrival) {
 	sh := s.shard(a.hash)
 	sh.mu.Lock()
@@ -123,7 +123,7 @@ func (t *settler) landed(s *Store, a *arrival) {
 	case !sh.isCurrentLocked(a):
 	case a.rec == nil || !a.out:
 		s.leaveLocked(sh, a)
-	case a.again:
+	case a.again, a.cost > s.sizes.window:
 		s.rejectLocked(sh, a)
 	default:
 		a.probation = true
@@ -133,11 +133,10 @@ func (t *settler) landed(s *Store, a *arrival) {
 	}
 }
 
-// trim ends the probation of the oldest until the rest fits the window: those that were read are offered again. The latest stays,
-// whatever its size, so that its next reader finds it.
+// trim ends the probation of the oldest until the rest fits the window: those that were read are offered again.
 func (t *settler) trim(s *Store) {
 	var again []*arrival
-	for len(t.probation) > 1 && t.onTrial > s.sizes.window {
+	for t.onTrial > s.sizes.window {
 		a := t.probation[0]
 		t.probation = t.probation[1:]
 		t.onTrial -= a.cost
@@ -168,6 +167,7 @@ func (s *Store) endProbation(a *arrival) (again bool) {
 // rejectLocked forgets a record that ristretto did not want.
 func (s *Store) rejectLocked(sh *shard, a *arrival) {
 	s.leaveLocked(sh, a)
+	a.rejected = true
 	s.countDropped(a.rec, &s.counts.rejected)
 	sh.ghosts.Add(a.hash, a.rec.Token)
 }

@@ -36,6 +36,7 @@ type arrival struct {
 	out       bool // ristretto does not hold rec
 	probation bool // it was refused once
 	again     bool // the present offer is its second
+	rejected  bool // ristretto did not want it, and it is forgotten
 }
 
 func (sh *shard) init() {

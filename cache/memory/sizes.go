@@ -4,7 +4,7 @@ package memory
 type sizes struct {
 	max      int64 // all of it
 	main     int64 // ristretto's share
-	window   int64 // for records on probation
+	window   int64 // for records on probation; a larger record gets none
 	arrivals int64 // in the overlay before Put helps to settle
 	counters int64 // of the frequency sketch
 }
@@ -22,7 +22,7 @@ const (
 )
 
 func newSizes(budget int64) sizes {
-	z := sizes{max: budget, window: budget / 32, arrivals: budget / 8}
+	z := sizes{max: budget, window: budget / 8, arrivals: budget / 8}
 	z.counters = min(max(budget/bytesPerCounter, minCounters), maxCounters)
 	z.main = budget - z.window - min(z.counters*sketchBytes, budget/32)
 	return z

@@ -94,3 +94,9 @@ func (s *Store) Sync(context.Context) error {
 func (s *Store) hash(key string) uint64 { return maphash.String(s.seed, key) }
 
 func (s *Store) shard(h uint64) *shard { return &s.shards[h>>(64-shardBits)] }
+
+var (
+	_ cache.Store       = (*Store)(nil)
+	_ cache.Walker      = (*Store)(nil)
+	_ cache.StatsSource = (*Store)(nil)
+)

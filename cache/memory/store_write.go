@@ -4,18 +4,31 @@ import (
 	"github.com/swrproxy/swrproxy/cache"
 )
 
-// Put publishes r: the next Get of its key returns it or a newer one.
+// Put publishes r: the next Get of its key returns it or a newer one. A record of more than an eighth of the budget is refused if
+// ristretto does not want it: it is too large for probation.
 func (s *Store) Put(r *cache.Record) cache.PutResult {
 	h := s.hash(r.Key)
 	a := &arrival{hash: h, rec: r, cost: r.Cost()}
+	large := a.cost > s.sizes.window
 	result, queued := s.arrive(a)
-	if queued {
-		s.settle.push(a)
-		if s.counts.arriving.Load() > s.sizes.arrivals+s.sizes.window {
-			s.settle.pass(s)
-		}
+	if !queued {
+		return result
+	}
+	s.settle.push(a)
+	if large || s.counts.arriving.Load() > s.sizes.arrivals+s.sizes.window {
+		s.settle.pass(s)
+	}
+	if large && result == cache.PutStored && s.wasRejected(a) {
+		return cache.PutRefused
 	}
 	return result
+}
+
+func (s *Store) wasRejected(a *arrival) bool {
+	sh := s.shard(a.hash)
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	return a.rejected
 }
 
 func (s *Store) arrive(a *arrival) (result cache.PutResult, queued bool) {

@@ -1,0 +1,177 @@
+package tiered
+
+import (
+	"context"
+	"errors"
+	"hash/maphash"
+	"math/rand/v2"
+
+	"github.com/swrproxy/swrproxy/cache"
+	"github.com/swrproxy/swrproxy/cache/disk"
+	"github.com/swrproxy/swrproxy/cache/memory"
+)
+
+const (
+	// smallBody is the size in bytes up to which a body goes into memory on its first read from disk.
+	smallBody = 16 << 10
+	// maxMemoryBody is the largest body that memory holds; a smaller bound follows from the memory budget.
+	maxMemoryBody = 1 << 20
+	// touchOneIn is how many memory hits there are to one that the disk tier is told of.
+	touchOneIn = 64
+)
+
+// Store is a memory tier in front of a disk tier. Safe for concurrent use.
+type Store struct {
+	mem     *memory.Store
+	dsk     *disk.Store
+	maxBody int64
+	seed    maphash.Seed
+	stripes [numStripes]stripe
+	seen    seen
+}
+
+// New makes a store of two tiers, which it closes from now on.
+func New(mem *memory.Store, dsk *disk.Store) *Store {
+	return &Store{
+		mem:     mem,
+		dsk:     dsk,
+		maxBody: min(maxMemoryBody, mem.Stats().Max/16),
+		seed:    maphash.MakeSeed(),
+	}
+}
+
+// Memory returns the tier in front, Disk the one behind.
+func (s *Store) Memory() *memory.Store { return s.mem }
+
+// Disk returns the tier behind.
+func (s *Store) Disk() *disk.Store { return s.dsk }
+
+// Get returns the record of this full key. It waits for I/O only if memory does not have it.
+func (s *Store) Get(key string) (*cache.Record, bool) {
+	if r, ok := s.mem.Get(key); ok {
+		if rand.Uint32()%touchOneIn == 0 {
+			s.dsk.Touch(key)
+		}
+		return r, true
+	}
+	h := maphash.String(s.seed, key)
+	st := s.stripe(h)
+	ticket, quiet := st.look()
+	r, ok := s.dsk.Get(key)
+	if ok && quiet && s.promotes(h, r) {
+		st.ifQuiet(ticket, func() { s.mem.Put(r) })
+	}
+	return r, ok
+}
+
+// promotes tells whether r is worth a place in memory now.
+func (s *Store) promotes(h uint64, r *cache.Record) bool {
+	p, inMemory := r.Body.Bytes()
+	switch size := int64(len(p)); {
+	case !inMemory || size <= smallBody:
+		return true
+	case size > s.maxBody:
+		return false
+	default:
+		return s.seen.again(h)
+	}
+}
+
+// Put publishes r in both tiers. It is stored if one of them took it.
+func (s *Store) Put(r *cache.Record) cache.PutResult {
+	st := s.stripe(maphash.String(s.seed, r.Key))
+	st.begin()
+	result := s.dsk.Put(r)
+	st.end(func() { result = s.putMemory(r, result) })
+	return result
+}
+
+// putMemory carries to memory what became of r on disk.
+func (s *Store) putMemory(r *cache.Record, onDisk cache.PutResult) cache.PutResult {
+	if onDisk == cache.PutOlder {
+		return onDisk
+	}
+	if p, _ := r.Body.Bytes(); int64(len(p)) > s.maxBody && onDisk == cache.PutStored {
+		s.mem.Delete(r.Key, r.Token) // disk has the newer one
+		return onDisk
+	}
+	switch inMemory := s.mem.Put(r); {
+	case inMemory == cache.PutOlder:
+		return inMemory
+	case onDisk == cache.PutStored:
+		return onDisk
+	default:
+		return inMemory
+	}
+}
+
+// Delete forgets the record of this key in both tiers if its token is not above token, and tells whether there was one.
+func (s *Store) Delete(key string, token uint64) bool {
+	st := s.stripe(maphash.String(s.seed, key))
+	st.begin()
+	was := s.dsk.Delete(key, token)
+	st.end(func() { was = s.mem.Delete(key, token) || was })
+	return was
+}
+
+// Walk calls f with each record until it returns false, those in memory first.
+func (s *Store) Walk(f func(*cache.Record) bool) {
+	seen := map[uint64]struct{}{}
+	more := true
+	s.mem.Walk(func(r *cache.Record) bool {
+		seen[maphash.String(s.seed, r.Key)] = struct{}{}
+		more = f(r)
+		return more
+	})
+	if !more {
+		return
+	}
+	s.dsk.Walk(func(r *cache.Record) bool {
+		_, ok := seen[maphash.String(s.seed, r.Key)]
+		return ok || f(r)
+	})
+}
+
+// NewSpool makes a spool on the disk tier.
+func (s *Store) NewSpool() (cache.Spool, error) { return s.dsk.NewSpool() }
+
+// MaxToken is the highest token of any record on disk.
+func (s *Store) MaxToken() uint64 { return s.dsk.MaxToken() }
+
+// Sync waits until all changes made before it are on disk, or ctx ends.
+func (s *Store) Sync(ctx context.Context) error {
+	return errors.Join(s.mem.Sync(ctx), s.dsk.Sync(ctx))
+}
+
+// Close closes both tiers; the disk tier writes what is queued until ctx ends.
+func (s *Store) Close(ctx context.Context) error {
+	return errors.Join(s.mem.Close(ctx), s.dsk.Close(ctx))
+}
+
+// Tiers returns the figures of each tier, "memory" and "disk".
+func (s *Store) Tiers() map[string]cache.StoreStats {
+	return map[string]cache.StoreStats{"memory": s.mem.Stats(), "disk": s.dsk.Stats()}
+}
+
+// Stats sums both tiers up. Most records are in both: Records and Purged are the larger of the two tiers' figures. A record that
+// one tier evicts or rejects may still be in the other; Tiers tells.
+func (s *Store) Stats() cache.StoreStats {
+	m, d := s.mem.Stats(), s.dsk.Stats()
+	return cache.StoreStats{
+		Records:  max(m.Records, d.Records),
+		Bytes:    m.Bytes + d.Bytes,
+		Max:      m.Max + d.Max,
+		Evicted:  m.Evicted + d.Evicted,
+		Rejected: m.Rejected + d.Rejected,
+		Expired:  m.Expired + d.Expired,
+		Purged:   max(m.Purged, d.Purged),
+		Damaged:  d.Damaged,
+	}
+}
+
+var (
+	_ cache.Store       = (*Store)(nil)
+	_ cache.Walker      = (*Store)(nil)
+	_ cache.StatsSource = (*Store)(nil)
+	_ cache.Spooler     = (*Store)(nil)
+)

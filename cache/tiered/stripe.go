@@ -1,0 +1,75 @@
+package tiered
+
+import "sync"
+
+const (
+	stripeBits = 6
+	numStripes = 1 << stripeBits
+)
+
+// stripe keeps changes of its keys and promotions apart. A change marks the stripe busy before it touches the first tier and has
+// its last step, in memory, under the lock; a promotion puts into memory under the lock too, and only if no change was under way
+// when it looked and none has begun since:
+//
+//	promotion                   delete
+//	look: quiet, ticket 1
+//	reads the record on disk
+//	                            begin: ticket 2
+//	                            deletes on disk
+//	                            end: deletes in memory
+//	ifQuiet(1): not any more, the record stays out
+type stripe struct {
+	mu      sync.Mutex // guards following
+	ticket  uint64     // counts changes begun
+	changes int        // under way
+}
+
+func (s *Store) stripe(h uint64) *stripe { return &s.stripes[h>>(64-stripeBits)] }
+
+func (st *stripe) begin() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.ticket++
+	st.changes++
+}
+
+// end runs the last step of a change. last must not wait for I/O.
+func (st *stripe) end(last func()) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.changes--
+	last()
+}
+
+func (st *stripe) look() (ticket uint64, quiet bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.ticket, st.changes == 0
+}
+
+// ifQuiet runs f if no change has begun since look.
+func (st *stripe) ifQuiet(ticket uint64, f func()) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.ticket == ticket {
+		f()
+	}
+}
+
+// seen remembers which keys were read from disk lately, in slots that a later key takes over. Safe for concurrent use.
+type seen struct {
+	mu    sync.Mutex // guards following
+	slots [4096]uint64
+}
+
+// again tells whether h was asked for before.
+func (s *seen) again(h uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slot := &s.slots[h%uint64(len(s.slots))]
+	if *slot == h {
+		return true
+	}
+	*slot = h
+	return false
+}

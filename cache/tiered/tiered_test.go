@@ -1,0 +1,236 @@
+package tiered
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"hash/maphash"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/swrproxy/swrproxy/cache"
+	"github.com/swrproxy/swrproxy/cache/cachetest"
+	"github.com/swrproxy/swrproxy/cache/disk"
+	"github.com/swrproxy/swrproxy/cache/memory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestContract(t *testing.T) {
+	cachetest.Run(t, func(t *testing.T) cache.Store { return open(t, t.TempDir(), cachetest.Budget, cachetest.Budget) })
+}
+
+// TestContractSmallMemory has most records on disk alone, so that reads promote all the time.
+func TestContractSmallMemory(t *testing.T) {
+	cachetest.Run(t, func(t *testing.T) cache.Store { return open(t, t.TempDir(), 64<<10, cachetest.Budget) })
+}
+
+func open(t testing.TB, dir string, mem, dsk int64) *Store {
+	t.Helper()
+	m, err := memory.New(memory.Options{Max: mem})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := disk.Open(disk.Options{Path: dir, Max: dsk})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(m, d)
+	t.Cleanup(func() {
+		if err := s.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// reopened returns a store with records on disk and nothing in memory.
+func reopened(t *testing.T, records ...*cache.Record) *Store {
+	t.Helper()
+	dir := t.TempDir()
+	s := open(t, dir, 1<<20, 64<<20)
+	for _, r := range records {
+		if got := s.Put(r); got != cache.PutStored {
+			t.Fatalf("put %q: %v", r.Key, got)
+		}
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, dir, 1<<20, 64<<20)
+}
+
+func inMemory(t *testing.T, s *Store, key string) bool {
+	t.Helper()
+	_, ok := s.mem.Get(key)
+	return ok
+}
+
+// Small records come into memory on their first read, larger ones on their second, the largest never: of those only a handle.
+func TestPromotion(t *testing.T) {
+	for _, tc := range []struct {
+		size  int
+		reads int // after which it is in memory
+		whole bool
+	}{
+		{100, 1, true},
+		{smallBody, 1, true},
+		{smallBody + 1, 2, true},
+		{64 << 10, 2, true},
+		{64<<10 + 1, 1, false},
+		{2 << 20, 1, false},
+	} {
+		t.Run(fmt.Sprint(tc.size), func(t *testing.T) {
+			s := reopened(t, cachetest.Record("a", 1, tc.size))
+			for n := 1; n <= tc.reads; n++ {
+				if inMemory(t, s, "a") {
+					t.Errorf("in memory after %d reads", n-1)
+				}
+				r, ok := s.Get("a")
+				if !ok {
+					t.Fatal("miss")
+				}
+				if err := cachetest.Verify("a", r); err != nil {
+					t.Error(err)
+				}
+			}
+			r, ok := s.mem.Get("a")
+			if !ok {
+				t.Fatalf("not in memory after %d reads", tc.reads)
+			}
+			if _, whole := r.Body.Bytes(); whole != tc.whole {
+				t.Errorf("body in memory: %t, want %t", whole, tc.whole)
+			}
+			if err := cachetest.Verify("a", r); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A body too large for memory takes the older record of its key from there.
+func TestLargeUpdate(t *testing.T) {
+	s := open(t, t.TempDir(), 1<<20, 64<<20)
+	s.Put(cachetest.Record("a", 1, 100))
+	if !inMemory(t, s, "a") {
+		t.Fatal("a small record is not in memory")
+	}
+	s.Put(cachetest.Record("a", 2, 500_000))
+	for range 2 {
+		if r, ok := s.Get("a"); !ok || r.Token != 2 {
+			t.Errorf("got %v, %t, want token 2", r, ok)
+		}
+		cachetest.Sync(t, s)
+	}
+}
+
+// A record found on disk does not come back into memory when it was deleted before it got there.
+func TestPromotionAfterDelete(t *testing.T) {
+	s := reopened(t, cachetest.Record("a", 1, 100))
+	st := s.stripe(hashOf(s, "a"))
+	ticket, quiet := st.look()
+	r, ok := s.dsk.Get("a")
+	if !quiet || !ok {
+		t.Fatal("the record is not on disk")
+	}
+	if !s.Delete("a", 5) {
+		t.Error("nothing deleted")
+	}
+	st.ifQuiet(ticket, func() { s.mem.Put(r) })
+	if _, ok := s.Get("a"); ok {
+		t.Error("the deleted record came back")
+	}
+	if st.begin(); func() bool { _, quiet := st.look(); return quiet }() {
+		t.Error("a stripe with a change under way says that it is quiet")
+	}
+	st.end(func() {})
+}
+
+func hashOf(s *Store, key string) uint64 { return maphash.String(s.seed, key) }
+
+// A spooled body is on disk alone; memory holds its record.
+func TestSpooled(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, 1<<20, 64<<20)
+	r := cachetest.Record("a", 1, 3<<20)
+	content, _ := r.Body.Bytes()
+	sp, err := s.NewSpool()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sp.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	if r.Body, err = sp.Body(); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Put(r); got != cache.PutStored {
+		t.Errorf("put: %v", got)
+	}
+	if err := sp.Close(); err != nil {
+		t.Error(err)
+	}
+	if !inMemory(t, s, "a") {
+		t.Error("the record is not in memory")
+	}
+	for range 2 {
+		got, ok := s.Get("a")
+		if !ok {
+			t.Fatal("miss")
+		}
+		if p, err := cachetest.ReadBody(got.Body); err != nil || !bytes.Equal(p, content) {
+			t.Errorf("body: %d bytes, %v", len(p), err)
+		}
+		cachetest.Sync(t, s)
+	}
+}
+
+// A file that goes missing under a handle in memory is a miss, not a wrong answer.
+func TestBodyGone(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, 1<<20, 64<<20)
+	s.Put(cachetest.Record("a", 1, 500_000))
+	cachetest.Sync(t, s)
+	if _, ok := s.Get("a"); !ok || !inMemory(t, s, "a") {
+		t.Fatal("no handle in memory")
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "bodies", "*", "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("body files %v, %v", files, err)
+	}
+	if err := os.Remove(files[0]); err != nil {
+		t.Fatal(err)
+	}
+	r, _ := s.Get("a")
+	if f, err := r.Body.Open(); err == nil {
+		_ = f.Close()
+		t.Error("a missing body opened")
+	}
+	s.Delete("a", r.Token) // as a reader does then
+	if _, ok := s.Get("a"); ok {
+		t.Error("hit, want a miss")
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	s := open(b, b.TempDir(), 64<<20, 64<<20)
+	for i := range 1000 {
+		s.Put(cachetest.Record(fmt.Sprint("key/", i), 1, 1000))
+	}
+	if err := s.Sync(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	for name, get := range map[string]func(string) (*cache.Record, bool){"memory": s.Get, "disk": s.dsk.Get} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, ok := get("key/500"); !ok {
+					b.Fatal("miss")
+				}
+			}
+		})
+	}
+}

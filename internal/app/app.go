@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -40,6 +39,7 @@ type App struct {
 	o         Options
 	lines     *telemetry.LineBuffer
 	logger    zerolog.Logger
+	tiers     *tiers
 	cache     *cache.Cache
 	server    *server.Server
 	admin     *admin.Admin // nil without an admin listener
@@ -125,28 +125,22 @@ func (a *App) buildOrigins(*prometheus.Registry) (err error) {
 }
 
 func (a *App) buildCache(*prometheus.Registry) error {
-	cfg := cacheConfig(a.cfg, a.pools.current())
-	cfg.Observer, cfg.Scheme = a.telemetry, a.scheme
-	var err error
-	if cfg.Store, err = openStore(a.cfg, a.logger); err != nil {
+	tiers, err := openTiers(a.cfg, a.logger)
+	if err != nil {
 		return err
 	}
-	if cfg.Keeper, cfg.Sequence, err = openKeeper(a.cfg.Fill, a.telemetry); err != nil {
-		return errors.Join(err, cfg.Store.Close(context.Background()))
+	keeper, seq, err := openKeeper(a.cfg.Fill, tiers.lastToken())
+	if err != nil {
+		return errors.Join(err, closeNow(tiers.Store))
 	}
+	cfg := cacheConfig(a.cfg, a.pools.current())
+	cfg.Store, cfg.Keeper, cfg.Sequence = tiers.Store, keeper, seq
+	cfg.Observer, cfg.Scheme = a.telemetry, a.scheme
 	if a.cache, err = cache.New(cfg); err != nil {
-		return errors.Join(err, closeBoth(cfg.Store, cfg.Keeper))
+		return errors.Join(err, closeNow(tiers.Store, keeper))
 	}
+	a.tiers = tiers
 	return nil
-}
-
-// closeBoth closes what a cache that could not be made would have closed.
-func closeBoth(store cache.Store, keeper cache.Keeper) error {
-	err := store.Close(context.Background())
-	if keeper != nil {
-		err = errors.Join(err, keeper.Close(context.Background()))
-	}
-	return err
 }
 
 func (a *App) buildServer(*prometheus.Registry) (err error) {

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/swrproxy/swrproxy/cache/disk"
 )
 
 func TestServesFromTheCache(t *testing.T) {
@@ -202,5 +204,39 @@ func TestWarningsAreLogged(t *testing.T) {
 	r.stop()
 	if !strings.Contains(r.log.String(), "rules[0].override") {
 		t.Errorf("no warning about a forced lifetime:\n%s", r.log)
+	}
+}
+
+// DSK-07: what was stored before a restart is served with the origin down.
+func TestDiskTierSurvivesARestart(t *testing.T) {
+	o := newSource(t, cacheable)
+	settings := base + "admin: { listen: 127.0.0.1:0 }\ndisk: { path: " + t.TempDir() + ", max: 64MiB }\norigins: { app: { url: " + o.URL + " } }\n"
+	r := start(t, settings)
+	r.get("/a", "Host", "site.test") // the port, which is part of the key, changes
+	if _, text, _ := fetch(t, r.AdminURL()+"/metrics"); !strings.Contains(text, `swrproxy_store_max_bytes{tier="disk"} 6.7108864e+07`) ||
+		!strings.Contains(text, "swrproxy_disk_failing 0") {
+		t.Error("metrics lack the disk tier")
+	}
+	r.stop()
+	o.Close()
+	r = start(t, settings)
+	defer r.stop()
+	if status, body, how := r.get("/a", "Host", "site.test"); status != http.StatusOK || body != "/a" || !strings.Contains(how, "hit") {
+		t.Errorf("after the restart: %d %q %q", status, body, how)
+	}
+}
+
+func TestDiskPathInUse(t *testing.T) {
+	o := newSource(t, cacheable)
+	dir := t.TempDir()
+	settings := base + "disk: { path: " + dir + " }\norigins: { app: { url: " + o.URL + " } }\n"
+	r := start(t, settings)
+	defer r.stop()
+	cfg, err := load(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(cfg, Options{}); !errors.Is(err, disk.ErrInUse) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("error %v", err)
 	}
 }

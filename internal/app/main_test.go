@@ -136,6 +136,9 @@ func fetch(t *testing.T, url string, fields ...string) (status int, body, cacheS
 	}
 	for i := 0; i+1 < len(fields); i += 2 {
 		req.Header.Set(fields[i], fields[i+1])
+		if fields[i] == "Host" {
+			req.Host = fields[i+1]
+		}
 	}
 	tr := &http.Transport{DisableKeepAlives: true}
 	resp, err := (&http.Client{Transport: tr, Timeout: patience}).Do(req)

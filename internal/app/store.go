@@ -1,35 +1,60 @@
 package app
 
 import (
-	"context"
 	"errors"
+	"fmt"
 
 	"github.com/rs/zerolog"
 
 	"github.com/swrproxy/swrproxy/cache"
+	"github.com/swrproxy/swrproxy/cache/disk"
 	"github.com/swrproxy/swrproxy/cache/memory"
-	"github.com/swrproxy/swrproxy/fill"
+	"github.com/swrproxy/swrproxy/cache/tiered"
 	"github.com/swrproxy/swrproxy/internal/config"
 )
 
-// openStore makes the tiers.
-func openStore(cfg *config.Config, _ zerolog.Logger) (cache.Store, error) {
-	if cfg.Disk.Path != "" {
-		return nil, errors.New("disk: this version keeps records in memory only; remove disk.path")
-	}
-	store, err := memory.New(memory.Options{Max: int64(cfg.Memory.Max)})
-	if err != nil {
-		return nil, err // not as a Store: a nil *memory.Store would not be nil
-	}
-	return store, nil
+// tiers is the store with what is to be known of its parts.
+type tiers struct {
+	cache.Store
+	// counted are the parts by the name of their tier.
+	counted map[string]cache.StatsSource
+	disk    *disk.Store // nil without a disk tier
 }
 
-func closeNow(s cache.Store) error { return s.Close(context.Background()) }
-
-// openKeeper makes what grants keys; nil and nil leave it to the cache.
-func openKeeper(f config.Fill) (cache.Keeper, *fill.Sequence, error) {
-	if f.Keeper == config.KeeperFile {
-		return nil, nil, errors.New("fill.keeper: this version grants keys within one process only; write keeper: memory")
+// openTiers makes the memory tier and, if there is a path, the disk tier behind it.
+func openTiers(cfg *config.Config, log zerolog.Logger) (*tiers, error) {
+	mem, err := memory.New(memory.Options{Max: int64(cfg.Memory.Max)})
+	if err != nil {
+		return nil, err
 	}
-	return nil, nil, nil
+	t := &tiers{Store: mem, counted: map[string]cache.StatsSource{"memory": mem}}
+	if cfg.Disk.Path == "" {
+		return t, nil
+	}
+	t.disk, err = disk.Open(disk.Options{Path: cfg.Disk.Path, Max: int64(cfg.Disk.Max), Notify: diskEvents(log)})
+	if err != nil {
+		return nil, fmt.Errorf("open disk.path: %w", errors.Join(err, closeNow(mem)))
+	}
+	t.Store = tiered.New(mem, t.disk)
+	t.counted["disk"] = t.disk
+	return t, nil
+}
+
+// lastToken is the highest token of the records that were there already; 0 without a disk tier.
+func (t *tiers) lastToken() uint64 {
+	if t.disk == nil {
+		return 0
+	}
+	return t.disk.MaxToken()
+}
+
+// diskEvents logs what the disk tier has to say.
+func diskEvents(log zerolog.Logger) func(disk.Event) {
+	return func(ev disk.Event) {
+		level := zerolog.WarnLevel
+		if ev.Kind == disk.EventRecovered || ev.Kind == disk.EventOrphans {
+			level = zerolog.InfoLevel
+		}
+		log.WithLevel(level).Str("event", ev.Kind.String()).AnErr("error", ev.Err).Msg(ev.Text)
+	}
 }

@@ -93,16 +93,13 @@ func fillConfig(f config.Fill) cache.FillConfig {
 	}
 }
 
-// cacheConfig is all but what is not from settings: store, observer, scheme.
-func cacheConfig(cfg *config.Config, set poolSet) (cache.Config, error) {
-	out := cache.Config{
+// cacheConfig is what settings alone say; store, keeper, observer and scheme are added to it.
+func cacheConfig(cfg *config.Config, set poolSet) cache.Config {
+	return cache.Config{
 		Rules:  cacheRules(cfg, set),
 		Fill:   fillConfig(cfg.Fill),
 		Object: cache.ObjectConfig{Max: int64(cfg.Object.Max), Variants: cfg.Object.Variants},
 	}
-	var err error
-	out.Keeper, out.Sequence, err = openKeeper(cfg.Fill)
-	return out, err
 }
 
 // splitListeners separates addresses that follow the certificates from those that are plain in any case.

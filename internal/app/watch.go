@@ -1,9 +1,11 @@
 package app
 
 import (
+	"errors"
+
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/swrproxy/swrproxy/cache"
+	"github.com/swrproxy/swrproxy/cache/disk"
 	"github.com/swrproxy/swrproxy/internal/server"
 	"github.com/swrproxy/swrproxy/internal/telemetry"
 )
@@ -15,21 +17,54 @@ func (a *App) watch(*prometheus.Registry) error {
 	if err != nil {
 		return err
 	}
-	if err := a.telemetry.WatchStores(map[string]cache.StatsSource{"memory": storeStats{a.cache}}); err != nil {
+	if err := a.telemetry.WatchStores(a.tiers.counted); err != nil {
 		return err
 	}
 	err = a.telemetry.WatchTargets(func() []telemetry.Target { return a.pools.current().targets() })
 	if err != nil {
 		return err
 	}
-	return a.watchServer()
+	return errors.Join(a.watchDisk(), a.watchServer())
 }
 
-// storeStats gives the figures of a cache's store.
-type storeStats struct{ cache *cache.Cache }
+// diskValues are the metrics that only a disk tier has.
+var diskValues = []struct {
+	name, help string
+	kind       telemetry.Kind
+	value      func(*disk.Metrics) int64
+}{
+	{"disk_queue_bytes", "Bytes that wait to be written.", telemetry.KindGauge, func(m *disk.Metrics) int64 { return m.Queued }},
+	{"disk_queue_dropped_total", "Writes that the queue had no room for.", telemetry.KindCounter, func(m *disk.Metrics) int64 { return m.Dropped }},
+	{"disk_failing", "1 while writes are suspended because one failed.", telemetry.KindGauge, func(m *disk.Metrics) int64 { return flag(m.Failing) }},
+	{"disk_failures_total", "Writes that failed.", telemetry.KindCounter, func(m *disk.Metrics) int64 { return m.Failures }},
+	{"disk_commits_total", "Transactions committed.", telemetry.KindCounter, func(m *disk.Metrics) int64 { return m.Commits }},
+	{"disk_orphans_total", "Files without a record that were removed.", telemetry.KindCounter, func(m *disk.Metrics) int64 { return m.Orphans }},
+	{"disk_file_bytes", "Size of the database file.", telemetry.KindGauge, func(m *disk.Metrics) int64 { return m.FileBytes }},
+	{"disk_file_free_bytes", "Part of the database file that is free for reuse.", telemetry.KindGauge, func(m *disk.Metrics) int64 { return m.FreeBytes }},
+}
 
-// Stats implements cache.StatsSource.
-func (s storeStats) Stats() cache.StoreStats { return s.cache.Stats().Store }
+func flag(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (a *App) watchDisk() error {
+	if a.tiers.disk == nil {
+		return nil
+	}
+	for _, v := range diskValues {
+		err := a.telemetry.Watch(telemetry.Watched{Name: v.name, Help: v.help, Kind: v.kind, Collect: func(emit telemetry.Emit) {
+			m := a.tiers.disk.Metrics()
+			emit(float64(v.value(&m)))
+		}})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // serverValues are the metrics of the listeners.
 var serverValues = []struct {

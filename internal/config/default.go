@@ -10,7 +10,7 @@ const (
 	defaultListen      = "127.0.0.1:8080"
 	defaultDiskMax     = 10 * GiB
 	defaultSample      = 100
-	defaultKeeperStale = 5 * time.Second
+	defaultKeeperStale = 10 * time.Second
 	// fallbackMemory is memory.max where no limit of the process or machine can be learnt.
 	fallbackMemory = 256 * MiB
 	// leastMemory keeps the quarter rule from making a tier too small to be of use in tiny containers.

@@ -20,7 +20,7 @@ import (
 const (
 	// crashEnv names the store's path to the process that is to be killed.
 	crashEnv = "SWRPROXY_CRASH_STORE"
-	// roundsEnv is how often it is killed; 5 times without it.
+	// roundsEnv is how often it is killed; 8 times without it.
 	roundsEnv = "SWRPROXY_CRASH_ROUNDS"
 
 	crashKeys   = 60
@@ -33,7 +33,7 @@ func TestCrashChild(t *testing.T) {
 	if path == "" {
 		t.Skip("run by TestCrash")
 	}
-	s, err := Open(Options{Path: path, Max: crashBudget, Linger: 5 * time.Millisecond})
+	s, err := Open(Options{Path: path, Max: crashBudget, Linger: 5 * time.Millisecond, fault: suicide(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,6 +46,31 @@ func TestCrashChild(t *testing.T) {
 			fmt.Println("safe", token)
 		}
 		crashPut(t, s, token+1)
+	}
+}
+
+// crashAtEnv names the step before which the child kills itself at some time, as a number; "" leaves it to the parent.
+const crashAtEnv = "SWRPROXY_CRASH_AT"
+
+// suicide kills this process before a step of the writer.
+func suicide(t *testing.T) func(fault) error {
+	v := os.Getenv(crashAtEnv)
+	if v == "" {
+		return nil
+	}
+	at, err := strconv.Atoi(v)
+	if err != nil {
+		t.Fatalf("%s: %v", crashAtEnv, err)
+	}
+	return func(p fault) error {
+		if p == fault(at) && rand.IntN(20) == 0 {
+			self, err := os.FindProcess(os.Getpid())
+			if err == nil {
+				err = self.Kill()
+			}
+			return err
+		}
+		return nil
 	}
 }
 
@@ -81,7 +106,7 @@ func crashSize() int {
 // TestCrash kills a process in the middle of its writes, again and again: the store opens by itself each time, every body in it is
 // whole, nothing is older than what was said to be safe, and most keys are there.
 func TestCrash(t *testing.T) {
-	rounds := 5
+	rounds := 8
 	if v := os.Getenv(roundsEnv); v != "" {
 		var err error
 		if rounds, err = strconv.Atoi(v); err != nil {
@@ -91,7 +116,11 @@ func TestCrash(t *testing.T) {
 	dir := t.TempDir()
 	records, bodies := 0, int64(0)
 	for round := range rounds {
-		safe := crash(t, dir)
+		at := "" // every other time at a certain step
+		if round%2 == 1 {
+			at = strconv.Itoa(round / 2 % (int(faultCommit) + 1))
+		}
+		safe := crash(t, dir, at)
 		n, size := verifyCrashed(t, dir, safe)
 		records, bodies = records+n, bodies+size
 		if t.Failed() {
@@ -104,11 +133,11 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// crash runs the child, kills it after a random time, and returns the last token that it said was safe.
-func crash(t *testing.T, dir string) (safe uint64) {
+// crash runs the child, kills it after a random time unless it does so itself before, and returns the last token that it said was safe.
+func crash(t *testing.T, dir, at string) (safe uint64) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestCrashChild$")
-	cmd.Env = append(os.Environ(), crashEnv+"="+dir)
+	cmd.Env = append(os.Environ(), crashEnv+"="+dir, crashAtEnv+"="+at)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"cmp"
+	"math"
 	"os"
 	"slices"
 	"time"
@@ -133,13 +134,18 @@ func (s *Store) usage(st state) usage {
 		u.broken = fi.Size()
 	}
 	u.limit = s.opt.Max
-	if avail := available(s.opt.Path); avail >= 0 {
-		// Evicting needs a little room itself, and so do others on the file system.
-		reserve := min(max(s.opt.Max/32, 1<<20), 64<<20)
-		u.limit = min(u.limit, u.onDisk()+max(avail-reserve, 0))
-	}
+	fs := spaceOf(s.opt.Path)
+	// Evicting needs a little room itself, and so do others on the file system.
+	reserve := min(max(min(s.opt.Max, fs.total)/32, 1<<20), 64<<20)
+	u.limit = min(u.limit, u.onDisk()+max(fs.free-reserve, 0))
 	return u
 }
+
+// space is what a file system has, in bytes.
+type space struct{ free, total int64 }
+
+// unknownSpace stands for a file system that does not tell: as if it were without bounds.
+var unknownSpace = space{free: math.MaxInt64 / 2, total: math.MaxInt64 / 2}
 
 // onDisk is what the directory holds.
 func (u usage) onDisk() int64 { return u.file + u.bodies + u.spools + u.broken }

@@ -7,5 +7,5 @@ import "os"
 // tryLock relies on the lock that bbolt takes on its file.
 func tryLock(*os.File) (taken bool, err error) { return false, nil }
 
-// available is the free space of path's file system in bytes, −1 if unknown.
-func available(string) int64 { return -1 }
+// spaceOf does not know.
+func spaceOf(string) space { return unknownSpace }

@@ -18,11 +18,11 @@ func tryLock(f *os.File) (taken bool, err error) {
 	return false, err
 }
 
-// available is the free space of path's file system in bytes, −1 if unknown.
-func available(path string) int64 {
+// spaceOf asks path's file system.
+func spaceOf(path string) space {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {
-		return -1
+		return unknownSpace
 	}
-	return int64(st.Bavail) * int64(st.Bsize)
+	return space{free: int64(st.Bavail) * int64(st.Bsize), total: int64(st.Blocks) * int64(st.Bsize)}
 }

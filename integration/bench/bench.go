@@ -1,0 +1,342 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/swrproxy/swrproxy/integration/proc"
+)
+
+// bench is the servers, running, and what was measured.
+type bench struct {
+	o       options
+	dirs    []string
+	origin  *origin
+	servers map[string]*server
+	client  *http.Client
+	script  string // the Lua file of misses
+	runs    int
+	page    *page
+}
+
+// openBench starts the origin and the servers.
+func openBench(ctx context.Context, o options) (b *bench, err error) {
+	b = &bench{o: o, servers: map[string]*server{}, client: &http.Client{
+		Timeout: 30 * time.Second,
+		Transport: &http.Transport{
+			DisableCompression: true, ForceAttemptHTTP2: true,
+			// nginx keeps a connection busy until the background refresh that began on it is over, which may be never.
+			DisableKeepAlives: true,
+			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // its own certificate, made a moment ago
+		},
+	}}
+	defer func() {
+		if err != nil {
+			b.close()
+		}
+	}()
+	// This process does nothing that counts, but should not do it on the server's core.
+	set := unix.CPUSet{}
+	set.Set(o.loadCore)
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return b, fmt.Errorf("pin to core %d: %w", o.loadCore, err)
+	}
+	p, err := b.place(ctx)
+	if err != nil {
+		return b, err
+	}
+	if err := b.startServers(ctx, p); err != nil {
+		return b, err
+	}
+	b.page, err = openPage(o, b.servers)
+	return b, err
+}
+
+// place makes the directories, builds the proxy and starts the origin.
+func (b *bench) place(ctx context.Context) (place, error) {
+	p := place{core: b.o.serverCore, bin: b.o.bin}
+	ramParent := "/dev/shm"
+	if _, err := os.Stat(ramParent); err != nil {
+		ramParent = ""
+	}
+	var err1, err2 error
+	p.ram, err1 = os.MkdirTemp(ramParent, "swrproxy-bench-")
+	p.disk, err2 = os.MkdirTemp("", "swrproxy-bench-")
+	b.dirs = append(b.dirs, p.ram, p.disk)
+	if err := firstOf(err1, err2); err != nil {
+		return p, err
+	}
+	// nginx and varnishd drop root for accounts of their own, which have to get in.
+	if err := firstOf(os.Chmod(p.ram, 0o755), os.Chmod(p.disk, 0o755)); err != nil {
+		return p, err
+	}
+	b.script = filepath.Join(p.ram, "miss.lua")
+	if err := os.WriteFile(b.script, []byte(missScript), 0o644); err != nil {
+		return p, err
+	}
+	var err error
+	if p.cert, p.key, err = writeCertificate(p.ram); err != nil {
+		return p, err
+	}
+	if p.bin == "" {
+		if p.bin, err = proc.Build(ctx, p.disk, proc.BuildOptions{}); err != nil {
+			return p, err
+		}
+	}
+	b.origin, err = openOrigin(ctx, p.ram, b.o.loadCore)
+	p.origin = b.origin
+	return p, err
+}
+
+func (b *bench) startServers(ctx context.Context, p place) error {
+	starts := []func() (*server, error){
+		func() (*server, error) { return startNginx(ctx, p) },
+		func() (*server, error) { return startVarnish(ctx, p) },
+		func() (*server, error) { return startOurs(ctx, p, ours, oursInMemory) },
+		func() (*server, error) { return startOurs(ctx, p, oursDisk, oursConf) },
+	}
+	for i, name := range []string{nginx, varnish, ours, oursDisk} {
+		if slices.Contains(b.o.without, name) {
+			continue
+		}
+		s, err := starts[i]()
+		if s != nil && s.proc != nil {
+			b.servers[name] = s
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) close() {
+	for _, s := range b.servers {
+		s.proc.stop()
+	}
+	if b.origin != nil {
+		b.origin.close()
+	}
+	for _, dir := range b.dirs {
+		_ = os.RemoveAll(dir)
+	}
+}
+
+// subject is one server in one scenario.
+type subject struct {
+	name   string
+	server *server
+	url    string
+}
+
+// subjects are the servers of a scenario with what is asked of each.
+func (b *bench) subjects(s scenario) []subject {
+	var out []subject
+	for _, name := range s.subjects {
+		srv, path := b.servers[name], s.path
+		switch {
+		case name == fresh:
+			srv, path = b.servers[ours], "/1k"
+		case s.kind == stale:
+			path += name
+		}
+		if srv == nil {
+			continue // left out
+		}
+		base := "http://" + srv.plain
+		if s.streams > 0 {
+			base = "https://" + srv.secure
+		}
+		out = append(out, subject{name: name, server: srv, url: base + path})
+	}
+	return out
+}
+
+// measure runs all rounds of a scenario.
+func (b *bench) measure(ctx context.Context, s scenario) (result, error) {
+	res := result{Scenario: s.name, Rounds: b.o.rounds, Seconds: b.o.duration.Truncate(time.Second).Seconds(), At: time.Now().UTC().Truncate(time.Second)}
+	subjects := b.subjects(s)
+	if err := b.prime(ctx, s, subjects); err != nil {
+		return res, err
+	}
+	for _, sub := range subjects {
+		res.Subjects = append(res.Subjects, series{Name: sub.name})
+	}
+	for round := range b.o.rounds {
+		fmt.Fprintf(os.Stderr, "%s: round %d of %d\n", s.name, round+1, b.o.rounds)
+		for i, sub := range subjects {
+			sm, err := b.once(ctx, s, sub, b.o.duration)
+			if err != nil {
+				return res, fmt.Errorf("%s: %w", sub.name, err)
+			}
+			res.Subjects[i].Samples = append(res.Subjects[i].Samples, sm)
+		}
+	}
+	return res, b.profile(ctx, s, subjects)
+}
+
+// prime fills the caches, and looks whether answers are what the scenario is about.
+func (b *bench) prime(ctx context.Context, s scenario, subjects []subject) error {
+	for _, sub := range subjects {
+		if s.kind == misses {
+			continue
+		}
+		if _, err := b.get(ctx, sub.url, nil); err != nil {
+			return fmt.Errorf("%s: %w", sub.name, err)
+		}
+	}
+	if s.kind == stale {
+		time.Sleep(2 * time.Second) // the answers have a second of freshness
+	}
+	for _, sub := range subjects {
+		want := s.status
+		url := sub.url
+		if s.kind == misses {
+			url += "check"
+		}
+		status, err := b.get(ctx, url, s.fields)
+		if err != nil {
+			return fmt.Errorf("%s: %w", sub.name, err)
+		}
+		if status != want {
+			return fmt.Errorf("%s: answered %d to the first request, not %d", sub.name, status, want)
+		}
+	}
+	return nil
+}
+
+func (b *bench) get(ctx context.Context, url string, fields []string) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	for _, f := range fields {
+		name, value, _ := strings.Cut(f, ": ")
+		req.Header.Set(name, value)
+	}
+	resp, err := b.client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode, err
+}
+
+// once is one run of one server.
+func (b *bench) once(ctx context.Context, s scenario, sub subject, d time.Duration) (sample, error) {
+	before, err1 := b.origin.count(ctx)
+	cpuBefore, err2 := b.usage(sub)
+	if err := firstOf(err1, err2); err != nil {
+		return sample{}, err
+	}
+	began := time.Now()
+	l, err := b.generate(ctx, s, sub, d)
+	took := time.Since(began)
+	cpuAfter, err3 := b.usage(sub)
+	after, err4 := b.origin.count(ctx)
+	if err := firstOf(err, err3, err4); err != nil {
+		return sample{}, err
+	}
+	if l.bad > 0 {
+		return sample{}, fmt.Errorf("%d of %d answers were errors", l.bad, l.requests)
+	}
+	used := cpuAfter.server - cpuBefore.server
+	others := (cpuAfter.machine - cpuBefore.machine) - used - (cpuAfter.load - cpuBefore.load)
+	return sample{
+		Rate: l.rate, P50: l.p50, P99: l.p99,
+		CPU:  used / time.Duration(max(l.requests, 1)),
+		Busy: float64(used) / float64(took), Others: max(float64(others)/float64(took), 0),
+	}, kept(s.kind, l.requests, after-before-1)
+}
+
+// usage is CPU time used so far.
+type usage struct{ server, load, machine time.Duration }
+
+// usage tells how much the server, the generator's side and the whole machine have used; two cores use up to 2 s in a second.
+func (b *bench) usage(sub subject) (u usage, err error) {
+	var err1, err2, err3, err4 error
+	u.server, err1 = cpu(sub.server.proc.cmd.Process.Pid)
+	u.load, err2 = cpu(b.origin.fast.cmd.Process.Pid)
+	self := unix.Rusage{}
+	err3 = unix.Getrusage(unix.RUSAGE_CHILDREN, &self)
+	u.load += time.Duration(self.Utime.Nano() + self.Stime.Nano())
+	u.machine, err4 = machineCPU()
+	return u, firstOf(err1, err2, err3, err4)
+}
+
+// kept checks by the number of requests that the origin saw that the traffic was what it was meant to be.
+func kept(k kind, requests, fetched int64) error {
+	switch {
+	case k == misses && fetched < requests*99/100:
+		return fmt.Errorf("only %d of %d misses reached the origin", fetched, requests)
+	case k != misses && fetched > max(requests/1000, 2):
+		return fmt.Errorf("%d of %d hits reached the origin", fetched, requests)
+	}
+	return nil
+}
+
+// generate makes the traffic of one run.
+func (b *bench) generate(ctx context.Context, s scenario, sub subject, d time.Duration) (load, error) {
+	if s.streams > 0 {
+		return h2load(ctx, b.o.loadCore, s.conns, s.streams, d, sub.url)
+	}
+	var args []string
+	for _, f := range s.fields {
+		args = append(args, "-H", f)
+	}
+	if s.kind != misses {
+		return wrk(ctx, b.o.loadCore, s.conns, d, append(args, sub.url)...)
+	}
+	b.runs++
+	prefix := fmt.Sprintf("%s%d/", s.path, b.runs)
+	return wrk(ctx, b.o.loadCore, s.conns, d, append(args, "-s", b.script, sub.url, "--", prefix)...)
+}
+
+// profile takes a CPU profile of the proxy under this scenario's load, in a run that does not count.
+func (b *bench) profile(ctx context.Context, s scenario, subjects []subject) error {
+	if b.o.profile == "" {
+		return nil
+	}
+	sub := subjects[len(subjects)-1]
+	if sub.server.admin == "" {
+		return nil
+	}
+	fetched := make(chan error, 1)
+	go func() { fetched <- b.fetchProfile(ctx, s.name, sub.server.admin) }()
+	_, err := b.once(ctx, s, sub, 4*time.Second)
+	return errors.Join(err, <-fetched)
+}
+
+func (b *bench) fetchProfile(ctx context.Context, name, admin string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/debug/pprof/profile?seconds=3", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := b.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	f, err := os.Create(filepath.Join(b.o.profile, name+".pprof"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(f, resp.Body)
+	return err
+}
+
+// keep puts a result on the page.
+func (b *bench) keep(res result) error { return b.page.put(res) }

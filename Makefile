@@ -8,7 +8,7 @@ BIN      ?= bin/swrproxy
 UNITS = $(shell $(GO) list ./... | grep -v '/integration')
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race fuzz integration conformance lint check
+.PHONY: help build test race fuzz integration conformance bench bench-peers lint check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,12 @@ integration: ## black-box tests: real processes, scripted origins
 
 conformance: ## the public HTTP cache test suite (needs node and npm), writes docs/conformance.md
 	$(GO) run ./integration/conformance
+
+bench: ## Go benchmarks, compared with integration/bench/base.txt
+	$(GO) run ./integration/bench micro
+
+bench-peers: ## the proxy against nginx and Varnish (needs Debian, root and two idle cores), writes docs/performance.md
+	$(GO) run ./integration/bench
 
 lint: ## gofumpt, vet, staticcheck
 	@out=$$($(GO) tool gofumpt -l .); if [ -n "$$out" ]; then echo "not formatted with gofumpt:"; echo "$$out"; exit 1; fi

@@ -2,8 +2,6 @@ package disk
 
 import (
 	"cmp"
-	"math"
-	"os"
 	"slices"
 	"time"
 
@@ -116,60 +114,3 @@ func isExpired(v []byte) bool {
 	l := &r.Life
 	return time.Now().After(l.BornAt.Add(l.FreshFor + max(l.StaleFor, l.ErrorFor)))
 }
-
-// usage is how the budget stands. All in bytes.
-type usage struct {
-	limit  int64 // what may be used now: the budget, or what the file system has left
-	file   int64 // size of the database file
-	free   int64 // free pages in it
-	bodies int64 // body files
-	spools int64
-	broken int64 // a database that was moved aside
-}
-
-func (s *Store) usage(st state) usage {
-	u := usage{bodies: int64(st.fileBytes), spools: s.gauges.spooled.Load()}
-	u.file, u.free = s.fileSizes()
-	if fi, err := os.Stat(s.path(brokenName)); err == nil {
-		u.broken = fi.Size()
-	}
-	u.limit = s.opt.Max
-	fs := spaceOf(s.opt.Path)
-	// Evicting needs a little room itself, and so do others on the file system.
-	reserve := min(max(min(s.opt.Max, fs.total)/32, 1<<20), 64<<20)
-	u.limit = min(u.limit, u.onDisk()+max(fs.free-reserve, 0))
-	return u
-}
-
-// space is what a file system has, in bytes.
-type space struct{ free, total int64 }
-
-// unknownSpace stands for a file system that does not tell: as if it were without bounds.
-var unknownSpace = space{free: math.MaxInt64 / 2, total: math.MaxInt64 / 2}
-
-// onDisk is what the directory holds.
-func (u usage) onDisk() int64 { return u.file + u.bodies + u.spools + u.broken }
-
-// lacks says how much room is missing, in bytes; nothing if none is above 0.
-type lacks struct {
-	total int64 // any record makes this room
-	inDB  int64 // only small ones do
-	files int64 // only those with files do
-}
-
-func (l lacks) none() bool { return l.total <= 0 && l.inDB <= 0 && l.files <= 0 }
-
-// lacks is what is missing if so many bytes more come. A sixteenth of the limit stays free: bbolt copies pages before it frees them. The
-// database may take seven eighths: it never shrinks, so room for files must be left.
-func (u usage) lacks(inDB, files int64) lacks {
-	spare := u.limit / 16
-	live := u.file - u.free + inDB
-	return lacks{
-		total: live + u.bodies + u.spools + u.broken + files - (u.limit - spare),
-		inDB:  live - (dbShare(u.limit) - spare),
-		files: u.onDisk() + files - u.limit,
-	}
-}
-
-// dbShare is how large the database file may get within a limit.
-func dbShare(limit int64) int64 { return limit - limit/8 }

@@ -242,3 +242,32 @@ func TestEvictionOrder(t *testing.T) {
 		t.Errorf("stats %+v: too few evicted for the test to show anything", st)
 	}
 }
+
+// A sweep that stores every record again, with the token it has, loses none of them, however short the queue.
+func TestSweepDoesNotOverflow(t *testing.T) {
+	s := open(t, Options{Queue: 100 << 10, Linger: -1})
+	const n = 500
+	for i := range n {
+		put(t, s, cachetest.Record(fmt.Sprint("key/", i), 1, 2000))
+		if i%20 == 0 {
+			flushed(t, s)
+		}
+	}
+	flushed(t, s)
+	s.Walk(func(r *cache.Record) bool {
+		expired := *r
+		expired.Life = r.Life.Expire(time.Now())
+		put(t, s, &expired)
+		return true
+	})
+	flushed(t, s)
+	if m := s.Metrics(); m.Dropped != 0 || s.Stats().Records != n {
+		t.Errorf("%d of %d records left, %d writes dropped", s.Stats().Records, n, m.Dropped)
+	}
+	s.Walk(func(r *cache.Record) bool {
+		if r.Life.TTL(time.Now()) > 0 {
+			t.Errorf("%q is fresh after the sweep", r.Key)
+		}
+		return true
+	})
+}

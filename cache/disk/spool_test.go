@@ -230,3 +230,34 @@ func walked(t *testing.T, s *Store) map[string]*cache.Record {
 	s.Walk(func(r *cache.Record) bool { m[r.Key] = r; return true })
 	return m
 }
+
+// A refresh that brings the body that is stored already writes metadata only; any other body is written.
+func TestUnchangedBodyIsNotWritten(t *testing.T) {
+	for _, size := range []int{1, 1000, maxInline, maxInline + 1, 500_000} {
+		dir := t.TempDir()
+		s := open(t, Options{Path: dir})
+		first := cachetest.Record("a", 1, size)
+		put(t, s, first)
+		flushed(t, s)
+		id := func() uint64 { return walked(t, s)["a"].Body.Source().(*body).ref.id }
+		before := id()
+		again := cachetest.Record("a", 2, 0)
+		again.Body = cache.MemoryBody(cachetest.Content("a", 1, size))
+		put(t, s, again)
+		flushed(t, s)
+		wantRecord(t, s, again)
+		if got := id(); got != before {
+			t.Errorf("%d bytes: the same body was written again", size)
+		}
+		put(t, s, cachetest.Record("a", 3, size))
+		flushed(t, s)
+		wantRecord(t, s, cachetest.Record("a", 3, size))
+		if got := id(); got == before {
+			t.Errorf("%d bytes: another body was not written", size)
+		}
+		shut(t, s)
+		if rep := wantSound(t, dir); rep.Records != 1 || rep.Orphans != 0 {
+			t.Errorf("report %+v", rep)
+		}
+	}
+}

@@ -6,7 +6,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Put publishes r: the next Get sees it, and the writer carries it to disk. It never waits for a write. While the disk is failing, and
+// Put publishes r: the next Get sees it, and the writer carries it to disk. It never waits for a write, unless r has the token
+// of the record that it replaces: that is a sweep that changes what is stored, and waits for the writer rather than have the queue overflow. While the disk is failing, and
 // for a record that is larger than three quarters of the budget, the answer is PutRefused; the older record of the key, which has been
 // overtaken, is forgotten then. A body that came from this store, as with a freshened record, is not written again.
 func (s *Store) Put(r *cache.Record) cache.PutResult {
@@ -16,9 +17,11 @@ func (s *Store) Put(r *cache.Record) cache.PutResult {
 	}
 	for {
 		have, seen := s.peek(o.hash, r.Key)
-		if result, done := s.enqueue(o, have, seen); done {
+		result, wait := s.enqueue(o, have, seen)
+		if result != cache.PutUnknown {
 			return result
 		}
+		<-wait
 	}
 }
 
@@ -57,31 +60,38 @@ func (s *Store) countsToken(token uint64) bool {
 	return floor == 0 || token > floor
 }
 
-// enqueue puts o into the queue. It is not done if a change left the queue since the database was looked at.
-func (s *Store) enqueue(o *op, have found, seen uint64) (result cache.PutResult, done bool) {
+// again is a channel to wait for that waits for nothing.
+var again = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// enqueue puts o into the queue. Without a result the caller tries again after wait: the database has changed since it was looked
+// at, or the queue is too full.
+func (s *Store) enqueue(o *op, have found, seen uint64) (result cache.PutResult, wait <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		s.dropSpoolLocked(o)
-		return cache.PutRefused, true
+		return cache.PutRefused, nil
 	}
 	if q, ok := s.queue.latest[o.hash]; ok {
 		have = found{q.rec != nil && q.rec.Key == o.rec.Key, q.token}
 	} else if seen != s.removals {
-		return 0, false
+		return 0, again
 	}
 	switch {
 	case have.ok && have.token > o.token, s.gone.Floor(o.hash) > o.token, !s.countsToken(o.token):
 		s.dropSpoolLocked(o)
-		return cache.PutOlder, true
+		return cache.PutOlder, nil
 	case s.failing, s.tooLarge(o.rec):
 		s.refuseLocked(o, have)
-		return cache.PutRefused, true
+		return cache.PutRefused, nil
+	case have.ok && have.token == o.token && s.queue.bytes > s.opt.Queue/2:
+		s.w.wake()
+		return 0, s.roomLocked()
 	}
 	s.keepSpoolLocked(o)
 	s.pushLocked(o)
 	s.overflowLocked(o)
-	return cache.PutStored, true
+	return cache.PutStored, nil
 }
 
 func (s *Store) tooLarge(r *cache.Record) bool {

@@ -1,0 +1,75 @@
+package disk
+
+import (
+	"errors"
+	"time"
+)
+
+// fail suspends writing for a while.
+func (w *writer) fail(err error) {
+	first := w.cause == nil
+	w.s.counts.failures.Add(1)
+	w.pause = min(max(2*w.pause, w.s.opt.RetryFirst), w.s.opt.RetryMax)
+	w.cause, w.retryAt = err, time.Now().Add(w.pause)
+	w.s.setFailing(true)
+	if errors.Is(err, errBroken) {
+		w.s.report(err)
+	}
+	if first {
+		w.s.opt.Notify(Event{Kind: EventFailing, Text: "writes to " + w.s.opt.Path + " suspended, trying again", Err: err})
+	}
+}
+
+func (w *writer) recovered() {
+	if w.cause == nil {
+		return
+	}
+	w.cause, w.pause = nil, 0
+	w.s.setFailing(false)
+	w.s.opt.Notify(Event{Kind: EventRecovered, Text: "writes to " + w.s.opt.Path + " work again"})
+}
+
+func (s *Store) setFailing(v bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failing = v
+	s.wakeRoomLocked()
+}
+
+// mend replaces a database that turned out to be damaged. If it can not, it is asked to again.
+func (w *writer) mend() error {
+	s := w.s
+	s.mu.Lock()
+	why := s.broken
+	s.broken = nil
+	s.mu.Unlock()
+	if why == nil {
+		return nil
+	}
+	err := w.replace(why)
+	if err != nil {
+		s.report(why)
+	}
+	return err
+}
+
+// replace starts with an empty database. What is queued goes into that one.
+func (w *writer) replace(why error) error {
+	s := w.s
+	s.dbMu.Lock()
+	old := s.db
+	s.db = nil
+	if old != nil {
+		closeBroken(old)
+	}
+	err := s.setAside(why)
+	if err == nil {
+		err = s.openIndexOrNew()
+	}
+	s.dbMu.Unlock()
+	if err == nil {
+		w.publish()
+		s.collectOrphans()
+	}
+	return err
+}

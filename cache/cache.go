@@ -38,6 +38,7 @@ type Cache struct {
 	store   Store
 	spooler Spooler // the store, if it takes bodies in while they arrive
 	keeper  Keeper
+	local   bool // the keeper's holders are all in this process
 	seq     *fill.Sequence
 	fillCfg FillConfig
 	object  ObjectConfig
@@ -109,6 +110,7 @@ func (c *Cache) setDefaults() {
 		c.tags = []string{"Surrogate-Key", "Cache-Tag"}
 	}
 	c.spooler, _ = c.store.(Spooler)
+	_, c.local = c.keeper.(*fill.Table)
 	c.states.markFor = c.fillCfg.MarkFor
 	c.states.first, c.states.max = c.fillCfg.BackoffFirst, c.fillCfg.BackoffMax
 }

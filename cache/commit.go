@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"errors"
 	"hash/maphash"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/swrproxy/swrproxy/fill"
 	"github.com/swrproxy/swrproxy/policy"
 )
 
@@ -58,7 +60,7 @@ func (fl *flight) tags(h http.Header) []string {
 func (fl *flight) commit(rec *Record, h http.Header) {
 	c := fl.c
 	if fl.lease != nil {
-		if err := fl.lease.CheckCommit(); err != nil {
+		if err := fl.mayCommit(); err != nil {
 			c.notCommitted(fl, err)
 			return
 		}
@@ -81,10 +83,29 @@ func (fl *flight) commit(rec *Record, h http.Header) {
 		}
 	})
 	switch result {
+	case PutStored:
+		fl.tellSuccessor()
 	case PutOlder:
 		c.notCommitted(fl, errOvertaken)
 	case PutRefused:
 		c.obs.Noted(&Note{Kind: NoteStore, Key: fl.url(), Text: "store refused the record"})
+	}
+}
+
+// mayCommit asks the lease. Among the fills of one process a late result is not wasted: who only outlived its tenure may commit although
+// somebody newer holds the key by now; the store compares tokens. Otherwise an origin slower than the tenure would never be cached.
+func (fl *flight) mayCommit() error {
+	err := fl.lease.CheckCommit()
+	if fl.c.local && errors.Is(err, fill.ErrLeaseLost) && errors.Is(context.Cause(fl.lease.Context()), fill.ErrTenureOver) {
+		return nil
+	}
+	return err
+}
+
+// tellSuccessor wakes those who wait for a newer fill of the same key: a late result has come that may do for them.
+func (fl *flight) tellSuccessor() {
+	if next := fl.c.flights.get(fl.key); next != nil && next != fl && next.lease != nil {
+		next.lease.Announce()
 	}
 }
 

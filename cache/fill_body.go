@@ -16,9 +16,6 @@ func (fl *flight) shared(ev *FillEvent, h head, resp *http.Response) fill.Outcom
 	defer resp.Body.Close()
 	h.spool = newSpool(fl.c.object.Max, resp.ContentLength, fl.c.spooler)
 	fl.head = h
-	if !h.failed && !h.admission.Store {
-		fl.dropReplaced(&h)
-	}
 	if !h.failed && !h.admission.Shareable {
 		fl.c.states.mark(fl.key, h.at)
 	}
@@ -82,6 +79,7 @@ func (fl *flight) complete(ev *FillEvent, resp *http.Response) fill.Outcome {
 		ev.Reason = policy.ReasonTooLarge
 		return fill.Outcome{Kind: fill.NotShareable, Err: errOversize}
 	case !h.admission.Store:
+		fl.dropReplaced(h)
 		return fill.Outcome{Kind: fill.NotShareable}
 	case h.admission.Shareable:
 		fl.c.states.forget(fl.key)

@@ -124,11 +124,14 @@ func (fl *flight) unshared(ev *FillEvent, h head, resp *http.Response) fill.Outc
 	return fill.Outcome{Kind: fill.NotShareable}
 }
 
-// dropReplaced deletes the base when the origin's newer answer must not be stored: serving the old one on, stale, would
-// hide that the resource changed.
+// dropReplaced deletes the base when the origin now says that the resource is for nobody else, or gone: serving the old answer on,
+// stale, would hide that.
 func (fl *flight) dropReplaced(h *head) {
 	if fl.base == nil || h.failed || fl.preq.Authorization {
 		return
 	}
-	fl.c.store.Delete(fl.base.Key, fl.token)
+	r := h.admission.Reason
+	if r == policy.ReasonNoStore || r == policy.ReasonPrivate || h.status == http.StatusNotFound || h.status == http.StatusGone {
+		fl.c.store.Delete(fl.base.Key, fl.token)
+	}
 }

@@ -19,6 +19,7 @@ var (
 	errNoSlot     = errors.New("cache: all fill places of the origin are taken")
 	errOversize   = errors.New("cache: body over object.max")
 	errFillPanic  = errors.New("cache: fill panicked")
+	errBadStatus  = errors.New("cache: origin answered with a status that is none")
 	errStatusFail = errors.New("cache: origin answered with an error status")
 )
 
@@ -169,6 +170,10 @@ func (fl *flight) fetch(ev *FillEvent) fill.Outcome {
 		return fl.fail(ev, fl.causeOf(err))
 	}
 	fl.progress()
+	if resp.StatusCode < 200 || resp.StatusCode > 999 {
+		resp.Body.Close()
+		return fl.fail(ev, fmt.Errorf("%w: %d", errBadStatus, resp.StatusCode))
+	}
 	ev.Status = resp.StatusCode
 	if resp.StatusCode == http.StatusNotModified && fl.base != nil && fl.conditional() {
 		resp.Body.Close()

@@ -73,13 +73,20 @@ func (rd *read) lead(lease *fill.Lease) (answered bool) {
 			lease.Settle(fill.Outcome{Kind: fill.Abandoned})
 		}
 	}()
-	if rd.lookAgain() {
+	v := rd.lookAgain()
+	switch v.Use {
+	case policy.Fresh:
+	case policy.StaleWhileRevalidate:
+		rd.c.start(lease, rd, true)
+		started = true
+	default:
+		fl := rd.c.start(lease, rd, false)
+		started = true
+		defer fl.leave()
+		rd.follow(fl)
 		return true
 	}
-	fl := rd.c.start(lease, rd, false)
-	started = true
-	defer fl.leave()
-	rd.follow(fl)
+	rd.answerFound(v)
 	return true
 }
 
@@ -106,20 +113,48 @@ func (rd *read) supersede(key fill.Key) (answered bool) {
 	return true
 }
 
-// lookAgain answers from a record that came since the first look-up.
-func (rd *read) lookAgain() (answered bool) {
+// lookAgain judges a record that came since the last look-up; the zero verdict means that none did.
+func (rd *read) lookAgain() policy.Verdict {
 	f := rd.c.lookup(&rd.rule.settings, rd.key, rd.r.Header)
 	newer := f.rec != nil && (rd.found.rec == nil || f.rec.Token > rd.found.rec.Token)
-	known := f.known && !rd.found.known
-	if !newer && !known {
-		return false
+	if !newer && (!f.known || rd.found.known) {
+		return policy.Verdict{}
 	}
 	rd.found = f
-	if !newer || f.rec.Partial != nil || policy.Judge(f.life, &rd.req, time.Now()).Use != policy.Fresh {
+	if !newer {
+		return policy.Verdict{}
+	}
+	return rd.judgeFound()
+}
+
+// judgeFound is the verdict on what was found, the zero one if that is not a whole record.
+func (rd *read) judgeFound() policy.Verdict {
+	if rd.found.rec == nil || rd.found.rec.Partial != nil {
+		return policy.Verdict{}
+	}
+	return policy.Judge(rd.found.life, &rd.req, time.Now())
+}
+
+// answerFound serves what was found, for a verdict of Fresh or StaleWhileRevalidate.
+func (rd *read) answerFound(v policy.Verdict) {
+	rd.status.Collapsed = rd.collapsed
+	result := resultOf(rd.collapsed, ResultHit)
+	if v.Use != policy.Fresh {
+		result = ResultStale
+	}
+	rd.answer(rd.found.rec, result, v.Reason)
+}
+
+// answerIfServable serves what was found if it is fresh, or stale inside its window, with one attempt to refresh it.
+func (rd *read) answerIfServable(v policy.Verdict) bool {
+	switch v.Use {
+	case policy.Fresh:
+	case policy.StaleWhileRevalidate:
+		rd.refresh()
+	default:
 		return false
 	}
-	rd.status.Collapsed = rd.collapsed
-	rd.answer(f.rec, resultOf(rd.collapsed, ResultHit), policy.ReasonFresh)
+	rd.answerFound(v)
 	return true
 }
 
@@ -190,7 +225,7 @@ func (rd *read) afterWake() (answered bool) {
 	if rd.seen != nil && rd.seen.ready() {
 		return rd.join(rd.seen)
 	}
-	return rd.lookAgain()
+	return rd.answerIfServable(rd.lookAgain())
 }
 
 // join answers from a fill whose head is there, if its response suits this request; else the reader learns what the key varies on.
@@ -205,7 +240,7 @@ func (rd *read) join(fl *flight) (answered bool) {
 		rd.spec, rd.specKnown = h.vary, true
 		rd.seen = nil
 		rd.found = rd.c.lookup(&rd.rule.settings, rd.key, rd.r.Header)
-		return rd.found.rec != nil && rd.answerIfFresh()
+		return rd.answerIfServable(rd.judgeFound())
 	case errors.Is(h.err, errNoSlot):
 		rd.seen = nil
 		return false // a background fill that never ran is nobody's failure
@@ -214,12 +249,4 @@ func (rd *read) join(fl *flight) (answered bool) {
 	defer fl.leave()
 	rd.collapsed = true
 	return rd.followReady(fl)
-}
-
-func (rd *read) answerIfFresh() bool {
-	if rd.found.rec.Partial != nil || policy.Judge(rd.found.life, &rd.req, time.Now()).Use != policy.Fresh {
-		return false
-	}
-	rd.answer(rd.found.rec, resultOf(rd.collapsed, ResultHit), policy.ReasonFresh)
-	return true
 }

@@ -1,0 +1,92 @@
+package cache_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/swrproxy/swrproxy/cache"
+)
+
+// TestSlowerThanTheTenure: an origin that takes longer than the tenure is cached all the same, and its stale record is refreshed.
+func TestSlowerThanTheTenure(t *testing.T) {
+	slow := func(c *cache.Config) { c.Fill.Tenure = time.Second }
+	bubble(t, slow, func(t *testing.T, r *rig) {
+		r.origin.set(after(1500*time.Millisecond, numbered("Cache-Control: max-age=1, stale-while-revalidate=600")))
+		start := time.Now()
+		var late atomic.Int64
+		var wg sync.WaitGroup
+		for range 60 {
+			wg.Go(func() {
+				r.get("/a")
+				if time.Since(start) > 1500*time.Millisecond {
+					late.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if n := late.Load(); n > 1 {
+			t.Errorf("%d readers waited beyond the first answer, want at most the second holder", n)
+		}
+		if n := r.origin.count(); n > 2 {
+			t.Errorf("%d fetches", n)
+		}
+		time.Sleep(5 * time.Second)
+		old := r.get("/a").Body.String()
+		for range 100 {
+			time.Sleep(20 * time.Millisecond)
+			r.get("/a")
+		}
+		if now := r.get("/a").Body.String(); now == old {
+			t.Errorf("still %q two seconds after its refresh began", now)
+		}
+	})
+}
+
+// TestBrokenRefreshKeepsTheRecord: RFC 5861 §4. A refresh whose body breaks off replaces nothing, whatever its fields say.
+func TestBrokenRefreshKeepsTheRecord(t *testing.T) {
+	for _, control := range []string{"max-age=60", "", "private", "max-age=0"} {
+		for _, window := range []string{"stale-while-revalidate=60", "stale-if-error=60"} {
+			t.Run(window+" "+control, func(t *testing.T) {
+				bubble(t, nil, func(t *testing.T, r *rig) {
+					r.origin.set(after(0, numbered("Cache-Control: max-age=1, "+window)))
+					r.get("/a")
+					time.Sleep(2 * time.Second)
+					r.origin.set(func(int, *http.Request) (*http.Response, error) {
+						resp := response(200, "whole", "Cache-Control: "+control)
+						resp.Body = io.NopCloser(io.MultiReader(strings.NewReader("who"), errReader{io.ErrUnexpectedEOF}))
+						return resp, nil
+					})
+					r.get("/a")
+					time.Sleep(10 * time.Millisecond)
+					if control == "private" {
+						return // the head alone says that the record is outdated
+					}
+					r.origin.set(func(int, *http.Request) (*http.Response, error) { return nil, errors.New("down") })
+					wantBody(t, r.get("/a"), 200, "v1")
+				})
+			})
+		}
+	}
+}
+
+// TestStatusThatIsNone: an answer without a valid status is a failure of the origin.
+func TestStatusThatIsNone(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, r *rig) {
+		for _, status := range []int{0, 99, 1000} {
+			r.origin.set(after(0, func(int, *http.Request) *http.Response { return response(status, "x") }))
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				if w := r.get("/a"); w.Code != 502 {
+					t.Errorf("status %d: %d", status, w.Code)
+				}
+			})
+			wg.Wait()
+		}
+	})
+}

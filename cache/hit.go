@@ -270,8 +270,7 @@ func (h *hitRead) unmodified(rec *Record) (yes, ok bool) {
 	case len(tags) == 1:
 		yes = isEntityTag(tags[0]) && rec.Fields.Get("Etag") == tags[0]
 	case len(tags) == 0 && len(since) == 1:
-		_, valid := policy.HTTPTime(since[0])
-		yes = valid && rec.Fields.Get("Last-Modified") == since[0]
+		yes = rec.Fields.Get("Last-Modified") == since[0] && isFixdate(since[0])
 	}
 	return yes, yes
 }
@@ -283,6 +282,16 @@ func isEntityTag(s string) bool {
 		return false
 	}
 	return strings.IndexByte(s, ' ') < 0 && strings.IndexByte(s, '\t') < 0
+}
+
+// isFixdate accepts a date in the preferred form, right down to the day's name: RFC 9110 §5.6.7.
+func isFixdate(s string) bool {
+	t, err := time.Parse(http.TimeFormat, s)
+	if err != nil || len(s) != len(http.TimeFormat) {
+		return false
+	}
+	var buf [len(http.TimeFormat)]byte
+	return string(t.AppendFormat(buf[:0], http.TimeFormat)) == s
 }
 
 // appendHead writes what net/http would write for the record's fields with Age, Cache-Status and Content-Length set: the lines

@@ -16,8 +16,9 @@ import (
 // Promise: every body that ends is the right one, whoever joins or leaves on the way.
 
 // sealed is a body that names its path and carries its own hash, in several chunks.
-func sealed(path string) string {
-	text := strings.Repeat("body of "+path+"\n", 500)
+func sealed(path string) string { return sealText(strings.Repeat("body of "+path+"\n", 500)) }
+
+func sealText(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return text + hex.EncodeToString(sum[:])
 }

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"strconv"
@@ -17,13 +18,31 @@ var binary string
 // defaultSlack widens time bounds for machines that do other things as well.
 const defaultSlack = 3.0
 
+// parallelTests is how many tests run at once: most of their time they wait for a lifetime or a tenure.
+const parallelTests = "8"
+
 func TestMain(m *testing.M) {
+	if err := setParallel(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// setParallel changes the default of -parallel, which is the number of processors.
+func setParallel() error {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if given {
+		return nil
+	}
+	return flag.Set("test.parallel", parallelTests)
 }
 
 func run(m *testing.M) (int, error) {

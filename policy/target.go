@@ -27,7 +27,7 @@ type Target struct {
 
 // BadTarget is a request target that has no normal form; the answer is 400.
 type BadTarget struct {
-	// Part is "method", "authority", "path" or "query".
+	// Part is "method", "scheme", "authority", "path" or "query".
 	Part string
 	// Value is what was sent.
 	Value string
@@ -41,19 +41,41 @@ func (e *BadTarget) Error() string {
 }
 
 // NewTarget returns the normal form of r's target on a connection of the given scheme. An absolute-form target wins
-// over the Host field (RFC 9112 §3.2.2, §3.3), except for its scheme, which is the connection's; net/http has already
-// put the winner into r.Host. For requests of a client r.Host is the Host field that goes out, which is what the
+// over the Host field (RFC 9112 §3.2.2, §3.3); its scheme must be the connection's, it must name a host (RFC 9110
+// §4.2.1) and no user (§4.2.4). net/http has already put the winner into r.Host. For requests of a client r.Host is the Host field that goes out, which is what the
 // origin tells sites apart by. It does not allocate when everything is normal already. The error is always a
 // *BadTarget.
 func NewTarget(r *http.Request, scheme string) (Target, error) {
 	if r.Method == http.MethodConnect {
 		return Target{}, &BadTarget{"method", r.Method, "this is not a tunnel"}
 	}
+	if err := checkAbsolute(r, scheme); err != nil {
+		return Target{}, err
+	}
 	host := r.Host
 	if host == "" {
 		host = r.URL.Host
 	}
 	return newTarget(r.Method, scheme, host, rawPath(r), r.URL.RawQuery, r.RequestURI)
+}
+
+// checkAbsolute refuses absolute-form targets that mean something else than what this server answers for.
+func checkAbsolute(r *http.Request, scheme string) error {
+	u := r.URL
+	if u.Scheme == "" || strings.HasPrefix(r.RequestURI, "/") {
+		return nil
+	}
+	switch {
+	case r.RequestURI == "":
+		return nil // a client's request
+	case !strings.EqualFold(u.Scheme, scheme):
+		return &BadTarget{"scheme", u.Scheme, "this connection is for " + scheme}
+	case u.Host == "":
+		return &BadTarget{"authority", r.RequestURI, "a target of this scheme names a host"}
+	case u.User != nil:
+		return &BadTarget{"authority", u.Host, "a target names no user"}
+	}
+	return nil
 }
 
 func newTarget(method, scheme, host, path, query, sent string) (Target, error) {

@@ -197,3 +197,25 @@ func TestNewTargetDoesNotAllocate(t *testing.T) {
 		}
 	}
 }
+
+// TestAbsoluteFormThatIsRefused: RFC 9112 §3.2.2, RFC 9110 §4.2.1 and §4.2.4.
+func TestAbsoluteFormThatIsRefused(t *testing.T) {
+	for target, part := range map[string]string{
+		"http://h/a":     "",
+		"HTTP://h/a":     "",
+		"https://h/a":    "scheme",
+		"ftp://h/a":      "scheme",
+		"http:///a":      "authority",
+		"http://u:p@h/a": "authority",
+	} {
+		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET " + target + " HTTP/1.1\r\nHost: other\r\n\r\n")))
+		if err != nil {
+			t.Fatalf("%s: %v", target, err)
+		}
+		_, err = NewTarget(r, "http")
+		var bad *BadTarget
+		if errors.As(err, &bad) != (part != "") || bad != nil && bad.Part != part {
+			t.Errorf("%s: %v, want trouble with %q", target, err, part)
+		}
+	}
+}

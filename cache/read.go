@@ -57,11 +57,12 @@ func (c *Cache) serve(w http.ResponseWriter, r *http.Request, up upstream) {
 }
 
 // withoutListed returns the request without the fields that its Connection field lists: the origin does not see them, so they must not
-// choose a key or a variant either (RFC 9110 §7.6.1).
+// choose a key or a variant either (RFC 9110 §7.6.1). An upgrade keeps them, unless HTTP/1.0 asks for it (§7.8).
 func withoutListed(r *http.Request) *http.Request {
 	lines := r.Header["Connection"]
 	plain := func(v string) bool { return strings.EqualFold(v, "keep-alive") || strings.EqualFold(v, "close") }
-	if !slices.ContainsFunc(lines, func(v string) bool { return !plain(v) }) || hopbyhop.UpgradeType(r.Header) != "" {
+	upgrade := r.ProtoAtLeast(1, 1) && hopbyhop.UpgradeType(r.Header) != ""
+	if upgrade || !slices.ContainsFunc(lines, func(v string) bool { return !plain(v) }) {
 		return r
 	}
 	bare := *r

@@ -106,6 +106,7 @@ func crashSize() int {
 // TestCrash kills a process in the middle of its writes, again and again: the store opens by itself each time, every body in it is
 // whole, nothing is older than what was said to be safe, and most keys are there.
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	rounds := 8
 	if v := os.Getenv(roundsEnv); v != "" {
 		var err error

@@ -65,6 +65,7 @@ func flipValues(bucket []byte) func(*testing.T, string) {
 
 // No damaged byte leaves: what was spoiled is a miss, counted, and gone; the rest is whole.
 func TestDamage(t *testing.T) {
+	t.Parallel()
 	inFile := []int{maxInline + 1, 3 << 20}
 	inDB := []int{1, 1000, maxInline}
 	for name, tc := range map[string]struct {
@@ -83,6 +84,7 @@ func TestDamage(t *testing.T) {
 		"nothing is wrong, so nothing is bad": {func(*testing.T, string) {}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s, ev := damaged(t, tc.spoil)
 			misses := 0
 			for _, size := range sizes {
@@ -140,6 +142,7 @@ func wantUnreadable(t *testing.T, s cache.Store, key string) {
 
 // Files that a crash left without a record are removed after a start; the others stay.
 func TestOrphans(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, Options{Path: dir})
 	fill(t, s, 1)
@@ -172,6 +175,7 @@ func TestOrphans(t *testing.T) {
 }
 
 func TestCompact(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, Options{Path: dir, Max: 64 << 20})
 	for i := range 300 {

@@ -31,8 +31,10 @@ func (f *faulty) fault(p fault) error {
 // A disk that fails at any step costs no reader anything: what is queued stays readable, writes are refused until the disk
 // works again, nothing that was overtaken comes back, and everything is told once.
 func TestFailingDisk(t *testing.T) {
+	t.Parallel()
 	for name, at := range map[string]fault{"write": faultWrite, "sync": faultSync, "rename": faultRename, "commit": faultCommit} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			f, ev := &faulty{at: at}, newEvents()
 			s := open(t, Options{Path: dir, Notify: ev.notify, RetryFirst: time.Hour, RetryMax: time.Hour, fault: f.fault})
@@ -95,13 +97,14 @@ func TestRecovery(t *testing.T) {
 
 // If more changes wait for a failing disk than can be remembered, what they overtook stays away all the same.
 func TestFloor(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	f := &faulty{at: faultCommit}
-	s := open(t, Options{Path: dir, Linger: time.Hour, RetryFirst: time.Hour, RetryMax: time.Hour, fault: f.fault})
-	const n = maxDeletes + 100
+	s := open(t, Options{Path: dir, Linger: time.Hour, RetryFirst: time.Hour, RetryMax: time.Hour, fault: f.fault, changes: 2000})
+	const n = 2100
 	for i := range n {
 		put(t, s, &cache.Record{Key: fmt.Sprint(i), Primary: fmt.Sprint(i), Token: uint64(i + 1)})
-		if i%10_000 == 0 {
+		if i%1000 == 0 {
 			flushed(t, s)
 		}
 	}
@@ -166,26 +169,28 @@ func TestOverflow(t *testing.T) {
 
 // Budgets hold on disk, for any mix of sizes, at every moment.
 func TestBudgetOnDisk(t *testing.T) {
-	const limit = 16 << 20
+	t.Parallel()
+	const limit = 8 << 20
 	for name, size := range map[string]func(i int) int{
 		"small":                  func(i int) int { return i * 37 % 3000 },
 		"up to 64Ki":             func(i int) int { return i * 7919 % maxInline },
-		"files":                  func(i int) int { return maxInline + i*7919%(1<<20) },
+		"files":                  func(i int) int { return maxInline + i*7919%(500<<10) },
 		"mixed":                  func(i int) int { return i * i * 7919 % (300 << 10) },
 		"then files":             func(i int) int { return 500 + i/150*200_000 },
-		"small full, then files": func(i int) int { return 30_000 + i/1200*400_000 },
+		"small full, then files": func(i int) int { return 30_000 + i/600*300_000 },
 		"then small":             func(i int) int { return 500_000/(1+i/60) + 100 },
 		"one size 4K":            func(i int) int { return 4096 },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			s := open(t, Options{Path: dir, Max: limit})
 			total := int64(0)
-			for i := 0; total < 3*limit && i < 12000; i++ {
+			for i := 0; total < 3*limit && i < 6000; i++ {
 				r := cachetest.Record(fmt.Sprint("key/", i), uint64(i+1), size(i))
 				total += r.Cost()
 				put(t, s, r)
-				if i%40 == 0 {
+				if i%60 == 0 {
 					flushed(t, s)
 					if got := onDisk(t, dir); got > limit {
 						t.Fatalf("after %d records: %d bytes on disk, budget %d", i, got, limit)
@@ -222,6 +227,7 @@ func onDisk(t *testing.T, dir string) (total int64) {
 
 // Records that are read stay, those that nobody reads go; among the latter large ones first.
 func TestEvictionOrder(t *testing.T) {
+	t.Parallel()
 	s := open(t, Options{Max: 8 << 20})
 	for i := range 20 {
 		put(t, s, cachetest.Record(fmt.Sprint("hot/", i), 1, 10_000))

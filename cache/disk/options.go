@@ -23,6 +23,9 @@ type Options struct {
 	// must not call the store. Nil means nobody is told.
 	Notify func(Event)
 
+	// changes is how many changes may wait before Delete waits for the writer, or a failing store gives up remembering each. 0 means
+	// 65,536; only tests set it.
+	changes int
 	// fault makes the store fail on purpose, in tests. Nil does not.
 	fault func(fault) error
 }
@@ -44,6 +47,7 @@ func (o *Options) setDefaults() error {
 	setDefault(&o.RetryFirst, time.Second)
 	setDefault(&o.RetryMax, time.Minute)
 	setDefault(&o.LockWait, time.Second)
+	setDefault(&o.changes, 64<<10)
 	if o.Notify == nil {
 		o.Notify = func(Event) {}
 	}
@@ -53,7 +57,7 @@ func (o *Options) setDefaults() error {
 	return nil
 }
 
-func setDefault[T int64 | time.Duration](v *T, d T) {
+func setDefault[T int | int64 | time.Duration](v *T, d T) {
 	if *v == 0 {
 		*v = d
 	}

@@ -4,12 +4,8 @@ import (
 	"github.com/swrproxy/swrproxy/cache"
 )
 
-const (
-	// opOverhead is what a queued change costs beside its record, in bytes.
-	opOverhead = 256
-	// maxDeletes is how many changes may wait before Delete waits for the writer.
-	maxDeletes = 64 << 10
-)
+// opOverhead is what a queued change costs beside its record, in bytes.
+const opOverhead = 256
 
 // op is a change that waits to be written. Guarded by the store's mutex until the writer has taken it; rec and body are then
 // read only.

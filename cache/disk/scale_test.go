@@ -16,6 +16,7 @@ const recordsEnv = "SWRPROXY_SCALE_RECORDS"
 
 // A store is ready at once, however much is in it: opening reads no records.
 func TestReadyAtOnce(t *testing.T) {
+	t.Parallel()
 	n := 20_000
 	if v := os.Getenv(recordsEnv); v != "" {
 		var err error

@@ -157,6 +157,7 @@ func TestSpoolGivenUp(t *testing.T) {
 
 // Spools may not take the whole budget, and older records make room for them.
 func TestSpoolsKeepTheBudget(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	const limit = 16 << 20
 	s := open(t, Options{Path: dir, Max: limit})
@@ -233,6 +234,7 @@ func walked(t *testing.T, s *Store) map[string]*cache.Record {
 
 // A refresh that brings the body that is stored already writes metadata only; any other body is written.
 func TestUnchangedBodyIsNotWritten(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{1, 1000, maxInline, maxInline + 1, 500_000} {
 		dir := t.TempDir()
 		s := open(t, Options{Path: dir})

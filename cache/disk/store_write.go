@@ -140,7 +140,7 @@ func (s *Store) turnLocked(o *op) {
 // boundLocked keeps the number of changes that wait for a failing disk bounded: instead of remembering each key it forgets every
 // record up to the highest token among them.
 func (s *Store) boundLocked() {
-	if !s.failing || len(s.queue.order) <= maxDeletes {
+	if !s.failing || len(s.queue.order) <= s.opt.changes {
 		return
 	}
 	for _, o := range s.queue.order {
@@ -187,7 +187,7 @@ func (s *Store) enqueueDelete(h uint64, key string, token uint64, have found, se
 	if !have.ok || have.token > token {
 		return false, true, nil
 	}
-	if len(s.queue.order) > maxDeletes && !s.failing {
+	if len(s.queue.order) > s.opt.changes && !s.failing {
 		return false, false, s.roomLocked()
 	}
 	s.counts.purged.Add(1)

@@ -96,10 +96,20 @@ func fillConfig(f config.Fill) cache.FillConfig {
 // cacheConfig is what settings alone say; store, keeper, observer and scheme are added to it.
 func cacheConfig(cfg *config.Config, set poolSet) cache.Config {
 	return cache.Config{
-		Rules:  cacheRules(cfg, set),
-		Fill:   fillConfig(cfg.Fill),
-		Object: cache.ObjectConfig{Max: int64(cfg.Object.Max), Variants: cfg.Object.Variants},
+		Rules:     cacheRules(cfg, set),
+		Fill:      fillConfig(cfg.Fill),
+		Object:    cache.ObjectConfig{Max: int64(cfg.Object.Max), Variants: cfg.Object.Variants},
+		TagFields: tagFields(cfg.TagFields),
 	}
+}
+
+// tagFields is never nil, which would mean the default.
+func tagFields(names []config.FieldName) []string {
+	out := make([]string, 0, len(names))
+	for _, n := range names {
+		out = append(out, string(n))
+	}
+	return out
 }
 
 // splitListeners separates addresses that follow the certificates from those that are plain in any case.

@@ -107,6 +107,17 @@ func TestPlainListenersWithoutCertificates(t *testing.T) {
 	}
 }
 
+func TestTagFields(t *testing.T) {
+	for text, want := range map[string][]string{
+		"": {"Surrogate-Key", "Cache-Tag"}, "tag_fields: []\n": {}, "tag_fields: X-Tags\n": {"X-Tags"},
+	} {
+		cfg := mustLoad(t, text+"origins: { app: { url: http://h } }\n")
+		if diff := cmp.Diff(want, cacheConfig(cfg, nil).TagFields); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
 func TestOriginHost(t *testing.T) {
 	for text, want := range map[string]struct {
 		host string

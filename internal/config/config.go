@@ -16,6 +16,7 @@ type Config struct {
 	Disk           Disk              `yaml:"disk"`
 	Object         Object            `yaml:"object"`
 	Fill           Fill              `yaml:"fill"`
+	TagFields      []FieldName       `yaml:"tag_fields"`
 	TrustedProxies []netip.Prefix    `yaml:"trusted_proxies"`
 	Origins        map[string]Origin `yaml:"origins"`
 	Rules          []Rule            `yaml:"rules"`

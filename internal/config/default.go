@@ -34,7 +34,8 @@ func defaults(limit uint64) *Config {
 			Backoff: Backoff{First: seconds(1), Max: seconds(60)},
 			Mark:    seconds(10), Keeper: KeeperMemory, Stale: Duration(defaultKeeperStale),
 		},
-		Origins: map[string]Origin{},
+		TagFields: []FieldName{"Surrogate-Key", "Cache-Tag"},
+		Origins:   map[string]Origin{},
 	}
 }
 

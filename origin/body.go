@@ -15,6 +15,9 @@ func (p *Pool) wrapBody(t *target, tr *http.Transport, out *outbound, resp *http
 	b := &body{src: resp.Body, idle: idleLimit(p.cfg.Timeouts.IdleBody, resp.Header)}
 	b.pool, b.target, b.transport, b.out = p, t, tr, out
 	b.gatewayError = p.cfg.Health.GatewayErrors && isGatewayError(resp.StatusCode)
+	if own, ok := resp.Body.(*plainBody); ok {
+		own.c.idle, b.idle = b.idle, 0
+	}
 	switch duplex, ok := resp.Body.(io.ReadWriteCloser); {
 	case ok && resp.StatusCode == http.StatusSwitchingProtocols:
 		resp.Body = &switched{ReadWriteCloser: duplex, end: &b.ending}
@@ -148,7 +151,7 @@ func (b *body) ended(err error) error {
 
 func (b *body) classify(err error) *Error {
 	url := b.target.name
-	if b.expired.Load() {
+	if b.expired.Load() || isDeadline(err) && callerEnded(b.out.in.Context(), url) == nil {
 		return &Error{Class: ClassBodyTimeout, URL: url, Err: errIdleBody}
 	}
 	if ended := callerEnded(b.out.in.Context(), url); ended != nil {

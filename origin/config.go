@@ -86,6 +86,8 @@ type Config struct {
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Lookup, if not nil, resolves names to notice changes (see PoolConfig.ResolveEvery). Nil uses net.DefaultResolver.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+
+	plain plainUse // tests choose
 }
 
 // Timeouts bound how long an origin may be silent. In each, 0 is the default and negative no limit.

@@ -64,8 +64,7 @@ func (p *Pool) attempt(t *target, out *outbound, probe bool) (*http.Response, *E
 	p.refreshAddrs(t)
 	t.exchanges.Add(1)
 	t.inFlight.Add(1)
-	tr := t.transport(out.upgrade)
-	resp, failure := t.send(tr, out)
+	resp, tr, failure := t.send(out)
 	if failure != nil {
 		t.inFlight.Add(-1)
 		p.blame(t, failure, probe)
@@ -76,18 +75,30 @@ func (p *Pool) attempt(t *target, out *outbound, probe bool) (*http.Response, *E
 	return resp, nil
 }
 
-// send makes the try itself.
-func (t *target) send(tr *http.Transport, out *outbound) (*http.Response, *Error) {
+// send makes the try itself. The transport that was used is nil if it was plain.
+func (t *target) send(out *outbound) (*http.Response, *http.Transport, *Error) {
+	if t.plain.takes(out) {
+		resp, err := t.plain.roundTrip(out)
+		if err == nil {
+			hopbyhop.Strip(resp.Header)
+			return resp, nil, nil
+		}
+		if err != errNotPlain {
+			return nil, nil, out.headError(t, err)
+		}
+	}
+	tr := t.transport(out.upgrade)
 	resp, err := tr.RoundTrip(out.request(t))
 	if err != nil {
-		return nil, out.headError(t, err)
+		return nil, tr, out.headError(t, err)
 	}
 	resp.Request = out.in
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		return checkSwitch(t, out, resp)
+		resp, failure := checkSwitch(t, out, resp)
+		return resp, tr, failure
 	}
 	hopbyhop.Strip(resp.Header)
-	return resp, nil
+	return resp, tr, nil
 }
 
 // checkSwitch refuses a switch to a protocol that was not asked for (RFC 9110 §7.8).

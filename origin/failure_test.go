@@ -327,7 +327,7 @@ func TestResetOnReusedConnection(t *testing.T) {
 		})
 		var dials atomic.Int64
 		p := newPool(t, Config{Dial: only(counting(&dials, once)).dial}, onlyURL)
-		fetch(t, p, inbound("GET", "/", nil))
+		fetch(t, p, inbound("POST", "/", strings.NewReader("abc")))
 		synctest.Wait()
 		err, _ := failedHead(t, p, inbound("POST", "/", strings.NewReader("abc")))
 		if err.Class != ClassReset || dials.Load() != 1 {
@@ -335,7 +335,7 @@ func TestResetOnReusedConnection(t *testing.T) {
 		}
 		fetch(t, p, inbound("GET", "/", nil))
 		synctest.Wait()
-		fetch(t, p, inbound("GET", "/", nil)) // net/http repeats it by itself
+		fetch(t, p, inbound("GET", "/", nil)) // repeated on a new connection
 		if dials.Load() != 3 {
 			t.Errorf("%d dials, want 3", dials.Load())
 		}

@@ -1,9 +1,37 @@
 package origin
 
 import (
+	"os"
+	"os/exec"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
+// clientEnv chooses how the tests' pools make exchanges that may go through plain. Without it: as in production.
+const clientEnv = "SWRPROXY_ORIGIN_TEST_CLIENT"
+
+var clientUnderTest = map[string]plainUse{"plain": plainAlways, "net/http": plainNever}[os.Getenv(clientEnv)]
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestBothClients runs all tests of this package once more with either client: what plain does must be what net/http does.
+func TestBothClients(t *testing.T) {
+	if os.Getenv(clientEnv) != "" {
+		return // this is such a run
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, client := range []string{"plain", "net/http"} {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), self, "-test.count=1", "-test.shuffle=on")
+			cmd.Env = append(os.Environ(), clientEnv+"="+client)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}

@@ -29,6 +29,9 @@ func newPool(t testing.TB, cfg Config, urls ...string) *Pool {
 		}
 		cfg.URLs = append(cfg.URLs, u)
 	}
+	if cfg.plain == plainByDefault {
+		cfg.plain = clientUnderTest
+	}
 	p, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -37,6 +37,7 @@ type target struct {
 	scheme   string // http or https: what net/http is told
 	host     string // host[:port]
 	hostname string // to resolve; "" for an address
+	dialAddr string // host:port
 	base     string // decoded path before every request's path, without a final slash
 	rawBase  string // the same, escaped
 	unusual  bool   // rawBase is not the escaping that net/url would choose
@@ -48,6 +49,7 @@ type target struct {
 
 	main    atomic.Pointer[http.Transport] // replaced when the name's addresses change
 	upgrade *http.Transport                // HTTP/1.1 only, nothing kept
+	plain   *plain                         // for most requests of a plain http URL; nil elsewhere
 
 	resolveAt atomic.Int64                 // since the pool's epoch: when the name is looked up next
 	addrs     atomic.Pointer[[]netip.Addr] // the last answer, sorted
@@ -90,7 +92,18 @@ func newTarget(u *url.URL, cfg *Config) (*target, error) {
 	}
 	t.main.Store(t.newTransport(u.Scheme))
 	t.upgrade = t.newUpgradeTransport()
+	t.dialAddr = dialAddr(u)
+	t.plain = newPlain(t, u.Scheme)
 	return t, nil
+}
+
+// dialAddr is where an http URL is reached.
+func dialAddr(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = "80"
+	}
+	return net.JoinHostPort(u.Hostname(), port)
 }
 
 // newTransport makes the transport for all but upgrades.
@@ -150,17 +163,19 @@ func (t *target) transport(upgrade string) *http.Transport {
 func (t *target) renew() {
 	scheme, _, _ := strings.Cut(t.name, "://")
 	t.main.Swap(t.newTransport(scheme)).CloseIdleConnections()
+	t.plain.renew()
 }
 
-// retire closes what an exchange left idle in a transport that was replaced meanwhile.
+// retire closes what an exchange left idle in a transport that was replaced meanwhile. tr is nil for an exchange without one.
 func (t *target) retire(tr *http.Transport) {
-	if tr != t.main.Load() {
+	if tr != nil && tr != t.main.Load() {
 		tr.CloseIdleConnections()
 	}
 }
 
-// closeIdle closes the connections that are not in use.
+// closeIdle closes the connections that are not in use, for good.
 func (t *target) closeIdle() {
+	t.plain.shut()
 	t.main.Load().CloseIdleConnections()
 	t.upgrade.CloseIdleConnections()
 }

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package origin
+
+// canPeek tells that readable does not work on this system.
+const canPeek = false
+
+func readable(uintptr) bool { return true }

@@ -1,0 +1,65 @@
+package origin
+
+import (
+	"io"
+	"net"
+	"sync/atomic"
+)
+
+// plainBody is the body of a response, and the exchange's hold on its connection: whoever ends it first decides whether the connection is kept.
+//
+// Read is for one goroutine at a time; Close and cut are safe at any time.
+type plainBody struct {
+	c       *plainConn
+	src     io.Reader   // net/http's own body, which is never closed: that would read on
+	unwatch func() bool // stops the watch on the caller's context; nil if that can not end
+	last    bool        // the connection carries no further exchange
+	done    atomic.Bool
+}
+
+// Read reads from the connection, which is free for the next exchange at io.EOF.
+func (b *plainBody) Read(p []byte) (int, error) {
+	if b.done.Load() {
+		return 0, net.ErrClosed
+	}
+	n, err := b.src.Read(p)
+	if err == io.EOF {
+		b.end()
+	}
+	return n, err
+}
+
+// end gives back a connection whose response is whole. Bytes behind it were not asked for.
+func (b *plainBody) end() {
+	if b.done.Swap(true) {
+		return
+	}
+	b.forget()
+	if b.last || b.c.br.Buffered() > 0 {
+		b.c.conn.Close()
+		return
+	}
+	b.c.plain.put(b.c)
+}
+
+// Close closes the connection, unless the response was read to its end.
+func (b *plainBody) Close() error {
+	if !b.done.Swap(true) {
+		b.forget()
+		b.c.conn.Close()
+	}
+	return nil
+}
+
+// cut closes the connection under a reader, because the caller's context ended.
+func (b *plainBody) cut() {
+	if !b.done.Swap(true) {
+		b.c.conn.Close()
+	}
+}
+
+func (b *plainBody) forget() {
+	if b.unwatch != nil {
+		b.unwatch()
+	}
+}

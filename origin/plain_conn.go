@@ -1,0 +1,172 @@
+package origin
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"syscall"
+	"time"
+)
+
+// plainConn is one connection of plain, at one exchange at a time. It belongs to the exchange's goroutine; closing conn is possible from any.
+type plainConn struct {
+	plain *plain
+	conn  net.Conn
+	br    *bufio.Reader
+	// raw looks at the socket without waiting; nil if conn is none.
+	raw  syscall.RawConn
+	look func(fd uintptr) bool
+	seen bool // what look found: bytes or an end where there should be silence
+
+	renewed   int // of plain when this was dialled
+	idleSince time.Time
+	used      bool // at least one exchange is behind
+
+	// The exchange under way.
+	heard    bool          // a byte of the response came
+	failed   error         // why the last read from the connection failed
+	headLeft int           // bytes that its head may still have; negative: the head is over
+	idle     time.Duration // limit on each silence of its body; 0: none
+}
+
+func newPlainConn(p *plain, c net.Conn, renewed int) *plainConn {
+	pc := &plainConn{plain: p, conn: c, renewed: renewed}
+	pc.br = bufio.NewReaderSize(pc, readBuffer)
+	if tracked, ok := c.(*conn); ok {
+		if sys, ok := tracked.Conn.(syscall.Conn); ok {
+			pc.raw, _ = sys.SyscallConn()
+		}
+	}
+	pc.look = func(fd uintptr) bool {
+		pc.seen = readable(fd)
+		return true
+	}
+	return pc
+}
+
+// ready reports whether a kept connection can carry another request: open, and silent since the last response. Bytes that nobody asked for
+// (a 408 before the origin closes) would be taken for the next response.
+func (c *plainConn) ready() bool {
+	c.limitHead()
+	if c.raw == nil {
+		return true // a test's
+	}
+	err := c.raw.Read(c.look)
+	return err == nil && !c.seen
+}
+
+// limitHead sets the time for everything up to the response head.
+func (c *plainConn) limitHead() {
+	var deadline time.Time
+	if limit := c.plain.t.cfg.Timeouts.Header; limit > 0 {
+		deadline = time.Now().Add(limit)
+	}
+	_ = c.conn.SetDeadline(deadline) // fails on a closed connection only, which shows when it is used
+}
+
+// closedUnheard reports whether a kept connection turned out to be closed by the origin.
+func (c *plainConn) closedUnheard(err error) bool {
+	return c.used && !c.heard && classifyHead(err) == ClassReset
+}
+
+// exchange sends a request and reads the response's head. The connection goes back when the response's body was read to its end, and is closed
+// on any error.
+func (c *plainConn) exchange(o *outbound, head []byte) (*http.Response, error) {
+	b := &plainBody{c: c}
+	if o.ctx.Done() != nil {
+		b.unwatch = context.AfterFunc(o.ctx, b.cut)
+	}
+	c.heard, c.failed, c.headLeft = false, nil, maxResponseHead
+	if !c.used {
+		c.limitHead()
+	}
+	resp, err := c.respond(o, head)
+	if err != nil {
+		b.Close()
+		return nil, err
+	}
+	c.used, c.headLeft = true, -1
+	b.last = resp.Close
+	if resp.Body == http.NoBody {
+		b.end()
+		return resp, nil
+	}
+	b.src, resp.Body = resp.Body, b
+	return resp, nil
+}
+
+func (c *plainConn) respond(o *outbound, head []byte) (*http.Response, error) {
+	if _, err := c.conn.Write(head); err != nil {
+		return nil, err
+	}
+	trace := httptrace.ContextClientTrace(o.ctx)
+	for {
+		resp, err := http.ReadResponse(c.br, o.in)
+		switch {
+		case err != nil:
+			return nil, c.headError(err)
+		case resp.StatusCode == http.StatusSwitchingProtocols:
+			return nil, &Error{Class: ClassProtocol, URL: c.plain.t.name, Err: errSwitched}
+		case resp.StatusCode < 200 && resp.StatusCode >= 100:
+			if trace != nil && trace.Got1xxResponse != nil {
+				if err := trace.Got1xxResponse(resp.StatusCode, textproto.MIMEHeader(resp.Header)); err != nil {
+					return nil, err
+				}
+				c.headLeft = maxResponseHead // whoever looks at them bounds their number, as with net/http
+			}
+		default:
+			return resp, nil
+		}
+	}
+}
+
+// headError prefers the connection's own failure, or the limit that was reached, to what the parser made of half a head.
+func (c *plainConn) headError(err error) error {
+	if c.failed != nil && c.failed != io.EOF {
+		return c.failed
+	}
+	return err
+}
+
+var errHeadTooLarge = fmt.Errorf("response head over %d bytes", maxResponseHead)
+
+// Read is for br: it reads from the network within the limits of the exchange's present part.
+func (c *plainConn) Read(p []byte) (int, error) {
+	switch {
+	case c.headLeft == 0:
+		c.failed = errHeadTooLarge
+		return 0, c.failed
+	case c.headLeft > 0:
+		p = p[:min(len(p), c.headLeft)]
+	default:
+		c.limitBody()
+	}
+	n, err := c.conn.Read(p)
+	c.heard, c.failed = c.heard || n > 0, err
+	if c.headLeft > 0 {
+		c.headLeft -= n
+	}
+	return n, err
+}
+
+func (c *plainConn) limitBody() {
+	var deadline time.Time
+	if c.idle > 0 {
+		deadline = time.Now().Add(c.idle)
+	}
+	_ = c.conn.SetReadDeadline(deadline)
+}
+
+// isDeadline reports whether the limit of limitBody or limitHead was reached.
+func isDeadline(err error) bool {
+	timeout, ok := errors.AsType[net.Error](err)
+	return ok && timeout.Timeout()
+}
+
+var _ io.Reader = (*plainConn)(nil)

@@ -299,3 +299,95 @@ func TestUnsafeMethodsInvalidate(t *testing.T) {
 		})
 	}
 }
+
+// RFC 9875: a response to an unsafe method may invalidate a group, within its own origin.
+func TestCacheGroupsAreInvalidated(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t)
+	for _, path := range []string{"/a", "/b"} {
+		o.on(path, page("Cache-Control: max-age=60", `Cache-Groups: "news", "x"`))
+	}
+	o.on("/c", page("Cache-Control: max-age=60", `Cache-Groups: "sport"`))
+	o.on("/publish", answer(http.StatusNoContent, "", `Cache-Group-Invalidation: "news"`))
+	p := before(t, o)
+	for _, path := range []string{"/a", "/b", "/c"} {
+		p.prime(path)
+	}
+	p.get("/a", "Host: other.example.org").want(t, http.StatusOK, version(2, "/a"))
+	if r := fetch(t, p.Addr(), request("POST", "/publish", "Content-Length: 0")); r.Status != http.StatusNoContent {
+		t.Fatalf("status %d, %v", r.Status, r.Err)
+	}
+	p.get("/a").want(t, http.StatusOK, version(3, "/a"))
+	p.get("/b").want(t, http.StatusOK, version(2, "/b"))
+	p.get("/c").want(t, http.StatusOK, version(1, "/c"))
+	p.get("/a", "Host: other.example.org").want(t, http.StatusOK, version(2, "/a"))
+}
+
+// RFC 9110 §13.1.1, §13.1.4: a condition that fails is answered 412 from the record.
+func TestFailedPreconditionsOnAHit(t *testing.T) {
+	t.Parallel()
+	lm := time.Now().Add(-time.Hour).UTC()
+	o := newOrigin(t).on("/m", page("Cache-Control: max-age=60", `ETag: "a"`, "Last-Modified: "+lm.Format(http.TimeFormat)))
+	p := before(t, o)
+	p.prime("/m")
+	for field, status := range map[string]int{
+		`If-Match: "a"`: 200, `If-Match: "b"`: 412, "If-Match: *": 200, `If-Match: W/"a"`: 412,
+		"If-Unmodified-Since: " + lm.Format(http.TimeFormat):                 200,
+		"If-Unmodified-Since: " + lm.Add(-time.Hour).Format(http.TimeFormat): 412,
+	} {
+		if r := p.get("/m", field); r.Status != status {
+			t.Errorf("%s: status %d, want %d; Cache-Status %q", field, r.Status, status, r.cacheStatus())
+		}
+	}
+}
+
+// RFC 9111 §5.2.1: what a client asks of the age of its answer.
+func TestRequestDirectives(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t).on("/d", page("Cache-Control: max-age=3", "Age: 1"))
+	p := before(t, o)
+	p.prime("/d")
+	p.get("/d", "Cache-Control: max-age=2").want(t, http.StatusOK, version(1, "/d"))
+	p.get("/d", "Cache-Control: min-fresh=60").want(t, http.StatusOK, version(2, "/d"))
+	p.get("/d", "Cache-Control: no-cache").want(t, http.StatusOK, version(3, "/d"))
+	p.get("/d", "Pragma: no-cache").want(t, http.StatusOK, version(4, "/d"))
+	p.get("/d", "Cache-Control: max-age=0").want(t, http.StatusOK, version(5, "/d"))
+	p.get("/d").want(t, http.StatusOK, version(5, "/d"))
+	g := newGate(t)
+	o.on("/d", g.hold(page("Cache-Control: max-age=60"))) // whoever is content with a stale answer has it refreshed for the others
+	time.Sleep(2200 * time.Millisecond)
+	p.get("/d", "Cache-Control: max-stale=60").want(t, http.StatusOK, version(5, "/d"))
+	p.get("/d", "Cache-Control: max-stale").want(t, http.StatusOK, version(5, "/d"))
+	p.get("/d", "Cache-Control: only-if-cached, max-stale=60").want(t, http.StatusOK, version(5, "/d"))
+	g.open()
+	p.get("/d").want(t, http.StatusOK, version(6, "/d"))
+}
+
+// A rule may ignore what clients ask (RFC 9111 §5.2.1 leaves it to the cache).
+func TestRequestDirectivesIgnored(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t).on("/d", page("Cache-Control: max-age=60"))
+	p := start(t, conf{Origin: o.url, Rules: "  - { origin: app, request_directives: ignore }"})
+	p.prime("/d")
+	for _, field := range []string{"Cache-Control: no-cache", "Pragma: no-cache", "Cache-Control: max-age=0", "Cache-Control: no-store"} {
+		p.get("/d", field).want(t, http.StatusOK, version(1, "/d"))
+	}
+	o.wantCalls("/d", 1)
+}
+
+// AGE-13: forced revalidations of many clients at once are one fetch.
+func TestManyForcedRevalidationsAreOneFetch(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t)
+	p := before(t, o)
+	g := newGate(t)
+	o.on("/n", page("Cache-Control: max-age=60"), g.hold(page("Cache-Control: max-age=60")))
+	p.prime("/n")
+	forced := background(t, p, 30, request("GET", "/n", "Cache-Control: no-cache"))
+	o.await("/n", 2)
+	p.awaitWaiting(29)
+	p.get("/n").want(t, http.StatusOK, version(1, "/n")) // nobody else is held up
+	g.open()
+	wantAll(t, forced(), http.StatusOK, version(2, "/n"))
+	o.wantCalls("/n", 2)
+}

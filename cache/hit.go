@@ -107,6 +107,9 @@ func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 func (h *hitRead) adopt(q *HitRequest) bool {
 	if h.header == nil {
 		h.header = make(http.Header, 16)
+		h.request = http.Request{
+			URL: &h.url, Header: h.header, Body: http.NoBody, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		}
 	}
 	clear(h.header)
 	h.values = h.values[:0]
@@ -119,12 +122,8 @@ func (h *hitRead) adopt(q *HitRequest) bool {
 		h.add(name, view(f.Value))
 	}
 	target := view(q.Target)
-	h.url = url.URL{}
 	h.url.Path, h.url.RawQuery, h.url.ForceQuery = cutQuery(target)
-	h.request = http.Request{
-		Method: q.Method, URL: &h.url, RequestURI: target, Host: view(q.Host), Header: h.header, Body: http.NoBody,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, RemoteAddr: q.Remote,
-	}
+	h.request.Method, h.request.RequestURI, h.request.Host, h.request.RemoteAddr = q.Method, target, view(q.Host), q.Remote
 	return true
 }
 
@@ -306,53 +305,75 @@ func (h *hitRead) appendHead(b []byte, rec *Record, unmodified bool, now time.Ti
 	w.b = append(w.b, "HTTP/1.1 "...)
 	w.b = strconv.AppendInt(w.b, int64(status), 10)
 	w.b = append(append(append(w.b, ' '), http.StatusText(status)...), "\r\n"...)
-	w.fields(rec.Fields.Block())
-	for ; w.next < len(ownFields); w.next++ {
-		w.own()
+	if unmodified {
+		w.some(rec.Fields.Block())
+	} else {
+		w.all(rec.Fields.Block())
 	}
-	return append(w.b, "\r\n"...), w.dated && (w.typed || unmodified || rec.Body.Size() == 0)
+	w.ownBefore(lastName)
+	return append(w.b, "\r\n"...), unmodified || w.typed || rec.Body.Size() == 0
 }
 
 // ownFields are those that an answer computes, in the order of their names.
 var ownFields = [...]string{"Age", "Cache-Status", "Content-Length"}
 
-// headWriter merges a record's fields with the computed ones.
+// lastName is behind every field name.
+const lastName = "\x7f"
+
+// headWriter merges a record's fields, which are in the order of their names, with the computed ones.
 type headWriter struct {
-	b            []byte
-	h            *hitRead
-	rec          *Record
-	unmodified   bool
-	etag         string
-	now          time.Time
-	next         int // the computed field that comes next
-	dated, typed bool
+	b          []byte
+	h          *hitRead
+	rec        *Record
+	unmodified bool
+	etag       string
+	now        time.Time
+	next       int // the computed field that comes next
+	typed      bool
 }
 
-func (w *headWriter) fields(block string) {
-	for block != "" {
-		end := strings.IndexByte(block, '\n') + 1
-		line := block[:end]
+// all writes every line. Behind Content-Type there is nothing to look at: that part is copied whole.
+func (w *headWriter) all(block string) {
+	for block != "" && (w.next < len(ownFields) || !w.typed) {
+		name, end := nextLine(block)
+		w.ownBefore(name)
+		switch name {
+		case "Age", "Content-Length": // computed
+		case "Content-Type":
+			w.typed = true
+			fallthrough
+		default:
+			w.b = append(w.b, block[:end]...)
+		}
 		block = block[end:]
-		w.line(line[:strings.IndexByte(line, ':')], line)
+	}
+	w.b = append(w.b, block...)
+}
+
+// some writes the lines that a 304 has.
+func (w *headWriter) some(block string) {
+	for block != "" {
+		name, end := nextLine(block)
+		w.ownBefore(name)
+		if name != "Age" && policy.InNotModified(name, w.etag) {
+			w.b = append(w.b, block[:end]...)
+		}
+		block = block[end:]
 	}
 }
 
-func (w *headWriter) line(name, line string) {
+// ownBefore writes the computed fields that come before a name.
+func (w *headWriter) ownBefore(name string) {
 	for w.next < len(ownFields) && name > ownFields[w.next] {
 		w.own()
 		w.next++
 	}
-	switch name {
-	case "Age", "Content-Length":
-		return // computed
-	case "Date":
-		w.dated = true
-	case "Content-Type":
-		w.typed = true
-	}
-	if !w.unmodified || policy.InNotModified(name, w.etag) {
-		w.b = append(w.b, line...)
-	}
+}
+
+// nextLine returns the name of the first line of a block and where the line ends.
+func nextLine(block string) (name string, end int) {
+	end = strings.IndexByte(block, '\n') + 1
+	return block[:strings.IndexByte(block[:end], ':')], end
 }
 
 // own writes the computed field that is due.

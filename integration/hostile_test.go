@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -57,7 +58,7 @@ func TestHostileRequestsAreRefused(t *testing.T) {
 		{"bad version", "GET / HTTP/9.9\r\n" + host + "\r\n", []int{400, 505, 0}},
 	}
 	for _, c := range cases {
-		if got := probe(t, p.Addr(), c.raw); !contains(c.statuses, got) {
+		if got := probe(t, p.Addr(), c.raw); !slices.Contains(c.statuses, got) {
 			t.Errorf("%s: status %d, want one of %v", c.name, got, c.statuses)
 		}
 	}
@@ -65,15 +66,6 @@ func TestHostileRequestsAreRefused(t *testing.T) {
 		t.Errorf("%d of these reached the origin", n)
 	}
 	p.prime("/alive")
-}
-
-func contains(list []int, v int) bool {
-	for _, x := range list {
-		if x == v {
-			return true
-		}
-	}
-	return false
 }
 
 // What follows an ambiguous request on its connection is not read as another one.

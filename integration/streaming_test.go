@@ -49,7 +49,7 @@ func halves(g *gate, fields ...string) step {
 	}
 }
 
-// head reads the head of an answer and the first n bytes of its body, leaving the rest for readRest.
+// start sends a request and reads the head of its answer and the first n bytes of the body, leaving what follows to rest.
 func (c *conn) start(t *testing.T, raw string, n int) (*http.Response, string, time.Duration) {
 	t.Helper()
 	began := time.Now()
@@ -65,6 +65,7 @@ func (c *conn) start(t *testing.T, raw string, n int) (*http.Response, string, t
 	return resp, string(b), time.Since(began)
 }
 
+// rest reads the remainder of a body.
 func rest(t *testing.T, resp *http.Response) string {
 	t.Helper()
 	b, err := io.ReadAll(resp.Body)

@@ -13,8 +13,8 @@ import (
 func HTTPTime(s string) (time.Time, bool) {
 	layout, day := time.ANSIC, 3
 	switch comma := strings.IndexByte(s, ','); {
-	case comma == 3 && len(s) == len(http.TimeFormat):
-		layout = http.TimeFormat
+	case comma == 3:
+		return imfFixdate(s)
 	case comma > 3:
 		layout, day = "Monday, 02-Jan-06 15:04:05 GMT", comma
 	case len(s) != len(time.ANSIC):

@@ -27,9 +27,10 @@ type Grip interface {
 	Retake() error
 	// Lapse leaves the claim for anybody to take, and recognisable for Check and Retake while nobody did.
 	Lapse() error
-	// Release removes the claim, or with rollback puts what it displaced in its place. It returns ErrLeaseLost if the claim is somebody
-	// else's now, and changes nothing then.
-	Release(rollback bool) error
+	// Release removes the claim. It returns ErrLeaseLost if the claim is somebody else's now, and changes nothing then.
+	Release() error
+	// Rollback is Release, but puts back what the claim displaced: old, if that is not nil and was this process's, else another process's claim.
+	Rollback(old Grip) error
 }
 
 // take turns a reserved lease into one in office as to, or takes it away again.
@@ -39,7 +40,7 @@ func (s *shard) take(l *Lease, newer bool, to state) error {
 	if was := state(l.state.Load()); was != stateTaking {
 		s.mu.Unlock()
 		if grip != nil {
-			_ = grip.Release(false) // the newer claim's or nobody's
+			_ = grip.Release() // the newer claim's or nobody's
 		}
 		return overtaken(was)
 	}

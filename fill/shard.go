@@ -58,7 +58,7 @@ func (e *ending) giveUp() {
 		_ = e.grip.Lapse()
 		return
 	}
-	_ = e.grip.Release(false)
+	_ = e.grip.Release()
 }
 
 // setLocked moves l to a state and keeps the gauges.
@@ -293,7 +293,7 @@ func (s *shard) settleLocked(l *Lease, o Outcome) ending {
 
 // settleRemote gives the remote claim back first: whoever is woken can take it.
 func (s *shard) settleRemote(l *Lease, o Outcome) (counted bool, err error) {
-	err = l.ties.grip.Release(false)
+	err = l.ties.grip.Release()
 	s.mu.Lock()
 	if was := state(l.state.Load()); was != stateReleasing {
 		s.mu.Unlock() // displaced or closed meanwhile
@@ -373,9 +373,10 @@ func (s *shard) rollback(l *Lease) error {
 		return was.cause()
 	}
 	if s.table.remote != nil {
+		old := restorable(l.seen().displaced)
 		s.setLocked(l, stateReleasing)
 		s.mu.Unlock()
-		return s.rollbackRemote(l)
+		return s.rollbackRemote(l, old.gripIn())
 	}
 	e := s.rollbackLocked(l)
 	s.mu.Unlock()
@@ -392,8 +393,8 @@ func (s *shard) rollbackLocked(l *Lease) ending {
 }
 
 // rollbackRemote undoes the remote claim first, then the one in the table.
-func (s *shard) rollbackRemote(l *Lease) error {
-	err := l.ties.grip.Release(true)
+func (s *shard) rollbackRemote(l *Lease, old Grip) error {
+	err := l.ties.grip.Rollback(old)
 	s.mu.Lock()
 	was := state(l.state.Load())
 	if was != stateReleasing {

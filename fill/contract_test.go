@@ -1,0 +1,12 @@
+package fill_test
+
+import (
+	"testing"
+
+	"github.com/swrproxy/swrproxy/fill"
+	"github.com/swrproxy/swrproxy/fill/filltest"
+)
+
+func TestContract(t *testing.T) {
+	filltest.Run(t, func(_ *testing.T, o fill.Options) filltest.Keeper { return fill.New(o) })
+}

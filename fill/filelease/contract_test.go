@@ -1,0 +1,36 @@
+package filelease
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/swrproxy/swrproxy/fill"
+	"github.com/swrproxy/swrproxy/fill/filltest"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+func open(t *testing.T, o Options) *Keeper {
+	t.Helper()
+	k, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func TestContract(t *testing.T) {
+	filltest.Run(t, func(t *testing.T, o fill.Options) filltest.Keeper {
+		return open(t, Options{Dir: t.TempDir(), Tenure: o.Tenure})
+	})
+}
+
+func TestContractBetweenProcesses(t *testing.T) {
+	filltest.RunPair(t, func(t *testing.T, o fill.Options) (a, b filltest.Keeper) {
+		both := Options{Dir: t.TempDir(), Tenure: o.Tenure, Poll: o.Poll}
+		return open(t, both), open(t, both)
+	})
+}

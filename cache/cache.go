@@ -64,6 +64,7 @@ type Cache struct {
 	fills  sync.WaitGroup
 
 	waiting atomic.Int64
+	watches sync.Pool // of *fillWatch; not global, for a timer belongs to its test's bubble
 }
 
 // New makes a cache of cfg, or says which of its fields is wrong.

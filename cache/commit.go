@@ -23,18 +23,11 @@ var stripeSeed = maphash.MakeSeed()
 var notStored = []string{"Age", "Content-Length"}
 
 // keptFields are the fields of a response that a record keeps.
-func keptFields(status int, h http.Header, adm policy.Admission) http.Header {
-	kept := h.Clone()
-	for _, name := range notStored {
-		delete(kept, name)
-	}
-	for _, name := range adm.Strip {
-		kept.Del(name)
-	}
-	if status == http.StatusPartialContent {
-		delete(kept, "Content-Range")
-	}
-	return kept
+func keptFields(status int, h http.Header, adm policy.Admission) Fields {
+	return fieldsWithout(h, func(name string) bool {
+		return slices.Contains(notStored, name) || status == http.StatusPartialContent && name == "Content-Range" ||
+			slices.ContainsFunc(adm.Strip, func(s string) bool { return http.CanonicalHeaderKey(s) == name })
+	})
 }
 
 // recordOf makes the record of a response, without its body.
@@ -45,7 +38,7 @@ func (fl *flight) recordOf(status int, h http.Header, adm policy.Admission, now 
 		Token:    fl.token,
 		StoredAt: now.UTC().Round(0),
 		Status:   status,
-		Fields:   NewFields(keptFields(status, h, adm)),
+		Fields:   keptFields(status, h, adm),
 		Life:     adm.Life,
 		Tags:     fl.tags(h),
 	}

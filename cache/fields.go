@@ -21,9 +21,17 @@ type Fields struct {
 // NewFields copies h. Names are canonicalised; values with CR, LF or NUL, which no HTTP parser lets
 // through, are dropped with their line.
 func NewFields(h http.Header) Fields {
+	return fieldsWithout(h, func(string) bool { return false })
+}
+
+// fieldsWithout is NewFields without the fields that are dropped, by their names as they stand in h.
+func fieldsWithout(h http.Header, dropped func(name string) bool) Fields {
 	names := make([]string, 0, len(h))
 	size := 0
 	for name, values := range h {
+		if dropped(name) {
+			continue
+		}
 		names = append(names, name)
 		for _, v := range values {
 			size += len(name) + len(v) + len(": \r\n")

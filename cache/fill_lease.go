@@ -12,19 +12,7 @@ import (
 // useful, a connection held for ever is not.
 const stallFactor = 6
 
-// watchLease cancels the exchange when the lease ends in a way that makes its result worthless, and a fill that stalls.
-func (fl *flight) watchLease() (stop func()) {
-	stall := fl.watchStall()
-	if fl.lease == nil {
-		return stall
-	}
-	stopLease := context.AfterFunc(fl.lease.Context(), fl.leaseEnded)
-	return func() {
-		stopLease()
-		stall()
-	}
-}
-
+// leaseEnded cancels the exchange when the lease ended in a way that makes its result worthless.
 func (fl *flight) leaseEnded() {
 	cause := context.Cause(fl.lease.Context())
 	switch {
@@ -37,21 +25,6 @@ func (fl *flight) leaseEnded() {
 			fl.cancel(cause)
 		}
 	}
-}
-
-// watchStall cancels the exchange when no byte came for stallFactor tenures.
-func (fl *flight) watchStall() (stop func()) {
-	limit := stallFactor * fl.c.fillCfg.Tenure
-	var t *time.Timer
-	t = time.AfterFunc(limit, func() {
-		idle := time.Since(time.Unix(0, fl.progressAt.Load()))
-		if idle >= limit {
-			fl.cancel(errStalled)
-			return
-		}
-		t.Reset(limit - idle)
-	})
-	return func() { t.Stop() }
 }
 
 // takeSlot gets one of the origin's fill places: at once for a background fill, or not at all; else in turn. The claim on the key is

@@ -130,8 +130,8 @@ func (fl *flight) guarded(ev *FillEvent) (out fill.Outcome) {
 			out = fl.fail(ev, err)
 		}
 	}()
-	stop := fl.watchLease()
-	defer stop()
+	watch := fl.c.watch(fl)
+	defer watch.stop()
 	release, err := fl.takeSlot()
 	if err != nil {
 		return fl.giveUp(err)

@@ -51,6 +51,6 @@ func (rd *read) freshenStored(rec *Record, merged http.Header, sentAt, now time.
 		return
 	}
 	fresh := *rec
-	fresh.Fields, fresh.Life, fresh.StoredAt = NewFields(keptFields(rec.Status, merged, adm)), adm.Life, now.UTC().Round(0)
+	fresh.Fields, fresh.Life, fresh.StoredAt = keptFields(rec.Status, merged, adm), adm.Life, now.UTC().Round(0)
 	withLock(&rd.c.commits[stripe(rec.Primary)], func() { rd.c.store.Put(&fresh) })
 }

@@ -247,9 +247,17 @@ func (rd *read) setTTL(h *head) {
 	}
 }
 
+// copyHeader copies src into dst, all values in one array.
 func copyHeader(dst, src http.Header) {
+	n := 0
+	for _, values := range src {
+		n += len(values)
+	}
+	backing := make([]string, 0, n)
 	for name, values := range src {
-		dst[name] = append([]string(nil), values...)
+		start := len(backing)
+		backing = append(backing, values...)
+		dst[name] = backing[start:len(backing):len(backing)]
 	}
 }
 

@@ -129,7 +129,7 @@ func (a *App) buildCache(*prometheus.Registry) error {
 	if err != nil {
 		return err
 	}
-	keeper, seq, err := openKeeper(a.cfg.Fill, tiers.lastToken())
+	keeper, seq, err := openKeeper(a.cfg.Fill, tiers.lastToken(), a.telemetry)
 	if err != nil {
 		return errors.Join(err, closeNow(tiers.Store))
 	}

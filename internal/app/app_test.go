@@ -207,6 +207,34 @@ func TestWarningsAreLogged(t *testing.T) {
 	}
 }
 
+// Two processes with the same directory fetch a key one after the other.
+func TestFileKeeperIsShared(t *testing.T) {
+	o := newSource(t, cacheable)
+	settings := base + "fill: { keeper: file, path: " + t.TempDir() + " }\norigins: { app: { url: " + o.URL + " } }\n"
+	a := start(t, settings)
+	defer a.stop()
+	b := start(t, settings)
+	defer b.stop()
+	for _, r := range []*running{a, b} {
+		if status, body, _ := r.get("/a"); status != http.StatusOK || body != "/a" {
+			t.Errorf("%d %q", status, body)
+		}
+	}
+	if n := o.calls.Load(); n != 2 {
+		t.Errorf("%d calls, want one for each memory tier", n)
+	}
+}
+
+func TestFileKeeperWithoutADirectory(t *testing.T) {
+	cfg, err := load(base + "fill: { keeper: file, path: /dev/null/x }\norigins: { app: { url: http://h } }\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(cfg, Options{}); err == nil || !strings.Contains(err.Error(), "/dev/null/x") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // DSK-07: what was stored before a restart is served with the origin down.
 func TestDiskTierSurvivesARestart(t *testing.T) {
 	o := newSource(t, cacheable)

@@ -9,7 +9,10 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/swrproxy/swrproxy/cache/disk"
 )
@@ -209,19 +212,43 @@ func TestWarningsAreLogged(t *testing.T) {
 
 // Two processes with the same directory fetch a key one after the other.
 func TestFileKeeperIsShared(t *testing.T) {
-	o := newSource(t, cacheable)
+	var now, most atomic.Int64
+	arrived, release := make(chan struct{}, 2), make(chan struct{})
+	o := newSource(t, func(w http.ResponseWriter, r *http.Request) {
+		most.Store(max(most.Load(), now.Add(1)))
+		defer now.Add(-1)
+		arrived <- struct{}{}
+		<-release
+		cacheable(w, r)
+	})
 	settings := base + "fill: { keeper: file, path: " + t.TempDir() + " }\norigins: { app: { url: " + o.URL + " } }\n"
-	a := start(t, settings)
+	a, b := start(t, settings), start(t, settings)
 	defer a.stop()
-	b := start(t, settings)
 	defer b.stop()
-	for _, r := range []*running{a, b} {
-		if status, body, _ := r.get("/a"); status != http.StatusOK || body != "/a" {
+	var done sync.WaitGroup
+	read := func(r *running) {
+		if status, body, _ := r.get("/a", "Host", "site.test"); status != http.StatusOK || body != "/a" {
 			t.Errorf("%d %q", status, body)
 		}
 	}
-	if n := o.calls.Load(); n != 2 {
-		t.Errorf("%d calls, want one for each memory tier", n)
+	done.Go(func() { read(a) })
+	<-arrived
+	done.Go(func() { read(b) })
+	awaitWaiting(t, b)
+	close(release)
+	done.Wait()
+	if o.calls.Load() != 2 || most.Load() != 1 {
+		t.Errorf("%d calls, %d at once; want one for each memory tier, one at a time", o.calls.Load(), most.Load())
+	}
+}
+
+// awaitWaiting returns when a reader of r waits for somebody else's fill.
+func awaitWaiting(t *testing.T, r *running) {
+	t.Helper()
+	for limit := time.Now().Add(patience); r.cache.Stats().Waiting == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("nobody waits")
+		}
 	}
 }
 

@@ -64,6 +64,7 @@ type Cache struct {
 	fills  sync.WaitGroup
 
 	waiting atomic.Int64
+	runners runners
 	watches sync.Pool // of *fillWatch; not global, for a timer belongs to its test's bubble
 }
 
@@ -89,6 +90,7 @@ func New(cfg Config) (*Cache, error) {
 	if err := c.SetRules(cfg.Rules); err != nil {
 		return nil, err
 	}
+	c.runners.next = make(chan *flight)
 	c.base, c.stop = context.WithCancelCause(context.Background())
 	return c, nil
 }

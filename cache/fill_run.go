@@ -32,7 +32,7 @@ func (c *Cache) start(lease *fill.Lease, rd *read, background bool) *flight {
 	if lease != nil {
 		c.flights.put(fl)
 	}
-	go fl.run()
+	c.runners.run(fl)
 	return fl
 }
 

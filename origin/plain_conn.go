@@ -22,6 +22,7 @@ type plainConn struct {
 	// raw looks at the socket without waiting; nil if conn is none.
 	raw  syscall.RawConn
 	look func(fd uintptr) bool
+	one  [1]byte
 	seen bool // what look found: bytes or an end where there should be silence
 
 	renewed   int // of plain when this was dialled
@@ -44,7 +45,7 @@ func newPlainConn(p *plain, c net.Conn, renewed int) *plainConn {
 		}
 	}
 	pc.look = func(fd uintptr) bool {
-		pc.seen = readable(fd)
+		pc.seen = readable(fd, pc.one[:])
 		return true
 	}
 	return pc

@@ -37,6 +37,8 @@ var Edges = []Edge{
 	{"cache/memory", "cache", "a Store keeps the engine's records"},
 	{"cache/disk", "cache", "a Store keeps the engine's records"},
 	{"cache/tiered", "cache", "a Store made of two"},
+	{"cache/tiered", "cache/memory", "the first of the two"},
+	{"cache/tiered", "cache/disk", "the second of the two"},
 	{"cache/cachetest", "cache", "the contract suite of stores"},
 	{"cache/...", "policy", "records carry policy's Life"},
 	{"cache/...", "cache/internal/...", "shared by the stores, hidden from others"},

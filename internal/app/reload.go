@@ -56,6 +56,7 @@ func (a *App) use(next *config.Config) error {
 	if err := a.cache.SetRules(cacheRules(next, set)); err != nil {
 		return errors.Join(err, set.without(before).closeNow())
 	}
+	a.telemetry.SetRules(ruleNames(next))
 	a.trusted.Store(&next.TrustedProxies)
 	a.pools.swap(set)
 	a.pools.retire(before.without(set))

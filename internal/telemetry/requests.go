@@ -26,7 +26,7 @@ type requestMetrics struct {
 	stale    *prometheus.CounterVec // kind
 	gone     prometheus.Counter
 
-	byRule   map[string]*ruleCounters // never changed after New
+	byRule   atomic.Pointer[map[string]*ruleCounters] // the map is never changed, only replaced
 	byResult [cache.NumResults]resultChildren
 	byReason [256]lazyCounter
 	byKind   [256]lazyCounter
@@ -71,16 +71,25 @@ func newRequestMetrics(rules []string) *requestMetrics {
 			Namespace: namespace, Name: "request_duration_seconds", Buckets: durationBuckets,
 			Help: "Time from a request's head to the last byte of its answer, by cache result.",
 		}, []string{"result"}),
-		byRule: make(map[string]*ruleCounters, len(rules)+1),
 	}
-	for _, rule := range append([]string{""}, rules...) {
-		m.byRule[rule] = &ruleCounters{rule: rule}
-	}
+	m.setRules(rules)
 	for r := range m.byResult {
 		word := cache.Result(r).String()
 		m.byResult[r] = resultChildren{bytes: m.bytes.WithLabelValues(word), duration: m.duration.WithLabelValues(word)}
 	}
 	return m
+}
+
+// setRules makes counters for the rules there are now. Those of a rule that stays go on; those of one that went keep their series.
+func (m *requestMetrics) setRules(rules []string) {
+	byRule := make(map[string]*ruleCounters, len(rules)+1)
+	for _, rule := range append([]string{""}, rules...) {
+		byRule[rule] = &ruleCounters{rule: rule}
+		if before := m.byRule.Load(); before != nil && (*before)[rule] != nil {
+			byRule[rule] = (*before)[rule]
+		}
+	}
+	m.byRule.Store(&byRule)
 }
 
 func (m *requestMetrics) collectors() []prometheus.Collector {
@@ -117,9 +126,10 @@ func (m *requestMetrics) countReason(ev *cache.ReadEvent, result cache.Result) {
 }
 
 func (m *requestMetrics) cell(rule string, result cache.Result, class int) prometheus.Counter {
-	counters, ok := m.byRule[rule]
+	byRule := *m.byRule.Load()
+	counters, ok := byRule[rule]
 	if !ok {
-		counters = m.byRule[""]
+		counters = byRule[""]
 	}
 	cell := &counters.cells[result][class]
 	if c := cell.p.Load(); c != nil {

@@ -72,6 +72,9 @@ func New(o Options) (*Telemetry, error) {
 	return t, errors.Join(errs...)
 }
 
+// SetRules tells the names of the rules from now on, after a reload. The counters of rules that stay go on.
+func (t *Telemetry) SetRules(names []string) { t.requests.setRules(names) }
+
 const namespace = "swrproxy"
 
 func buildInfo(version string) prometheus.Collector {

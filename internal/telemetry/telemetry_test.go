@@ -389,3 +389,21 @@ func BenchmarkReadDone(b *testing.B) {
 		})
 	}
 }
+
+func TestRulesThatCameWithAReload(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	tel, err := New(Options{Registry: registry, Rules: []string{"old"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(rule string) { tel.ReadDone(&cache.ReadEvent{Rule: rule, Status: 200, Result: cache.ResultHit}) }
+	read("old")
+	tel.SetRules([]string{"old", "new"})
+	read("old")
+	read("new")
+	for rule, want := range map[string]float64{"old": 2, "new": 1} {
+		if got := testutil.ToFloat64(tel.requests.total.WithLabelValues(rule, "hit", "2xx")); got != want {
+			t.Errorf("rule %q: %v, want %v", rule, got, want)
+		}
+	}
+}

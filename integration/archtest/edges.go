@@ -20,14 +20,11 @@ var Edges = []Edge{
 	{"internal/app", "cache/...", "app makes the engine and its stores"},
 	{"internal/app", "fill/...", "app chooses the lease keeper"},
 	{"internal/app", "origin", "app gives the engine its upstreams"},
-	{"internal/app", "policy", "app hands settings over in policy's terms"},
 	{"internal/demo", "internal/app", "the demo runs the same proxy"},
 	{"internal/demo", "internal/config", "the demo writes its settings in Go"},
 
 	{"internal/config", "policy", "settings are checked and handed over in the terms of the judge who uses them"},
 	{"internal/server", "cache", "the hit path asks the engine for a prepared answer"},
-	{"internal/server", "policy", "the hit path builds the same key and verdict as the ordinary path"},
-	{"internal/admin", "cache", "the admin API asks and orders the engine"},
 	{"internal/telemetry", "cache", "an Observer turns the engine's events into metrics and lines"},
 	{"internal/telemetry", "fill", "outcomes of fills are labels"},
 

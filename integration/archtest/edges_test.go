@@ -111,6 +111,19 @@ func TestEveryEdgeHasAReason(t *testing.T) {
 	}
 }
 
+func TestEveryEdgeIsUsed(t *testing.T) {
+	all := packages(t)
+	for _, e := range Edges {
+		used := false
+		for from, p := range all {
+			used = used || matches(e.From, from) && slices.ContainsFunc(p.Imports, func(path string) bool { return matches(e.To, below(path)) })
+		}
+		if !used {
+			t.Errorf("%s → %s: nobody uses this edge any more", e.From, e.To)
+		}
+	}
+}
+
 func TestPatternsMatchWhatTheySay(t *testing.T) {
 	for _, c := range []struct {
 		pattern, path string

@@ -27,25 +27,28 @@ func (fl *flight) leaseEnded() {
 	}
 }
 
-// takeSlot gets one of the origin's fill places: at once for a background fill, or not at all; else in turn. The claim on the key is
-// kept while queueing.
-func (fl *flight) takeSlot() (release func(), err error) {
-	slots := fl.c.slotsOf(fl.rule.origin)
-	if slots == nil {
-		return func() {}, nil
-	}
-	if slots.TryAcquire(1) {
-		return func() { slots.Release(1) }, nil
-	}
-	if fl.background {
-		return nil, errNoSlot
+// takeSlot gets one of the origin's fill places, which giveSlot gives back: at once for a background fill, or not at all; else in turn. The claim
+// on the key is kept while queueing.
+func (fl *flight) takeSlot() error {
+	slots := fl.rule.slots
+	switch {
+	case slots == nil, slots.TryAcquire(1):
+		return nil
+	case fl.background:
+		return errNoSlot
 	}
 	stop := fl.renewing()
 	defer stop()
 	if err := slots.Acquire(fl.ctx, 1); err != nil {
-		return nil, context.Cause(fl.ctx)
+		return context.Cause(fl.ctx)
 	}
-	return func() { slots.Release(1) }, nil
+	return nil
+}
+
+func (fl *flight) giveSlot() {
+	if fl.rule.slots != nil {
+		fl.rule.slots.Release(1)
+	}
 }
 
 // renewing keeps the lease while the fill queues.

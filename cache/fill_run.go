@@ -132,11 +132,10 @@ func (fl *flight) guarded(ev *FillEvent) (out fill.Outcome) {
 	}()
 	watch := fl.c.watch(fl)
 	defer watch.stop()
-	release, err := fl.takeSlot()
-	if err != nil {
+	if err := fl.takeSlot(); err != nil {
 		return fl.giveUp(err)
 	}
-	defer release()
+	defer fl.giveSlot()
 	return fl.fetch(ev)
 }
 

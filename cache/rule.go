@@ -3,6 +3,9 @@ package cache
 import (
 	"fmt"
 	"net/http"
+	"slices"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/swrproxy/swrproxy/policy"
 )
@@ -16,6 +19,8 @@ type rule struct {
 	settings policy.Settings
 	upstream http.RoundTripper
 	pass     bool
+	// slots bounds the fills of the origin, nil for no bound.
+	slots *semaphore.Weighted
 }
 
 // ruleSet is what SetRules swaps in whole. Immutable.
@@ -40,6 +45,7 @@ func (c *Cache) SetRules(rules []Rule) error {
 		if err != nil {
 			return fmt.Errorf("cache: Rules[%d] %q: %w", i, r.Name, err)
 		}
+		made.slots = c.slotsOf(made.origin)
 		set.rules = append(set.rules, made)
 	}
 	c.rules.Store(set)
@@ -62,10 +68,21 @@ func newRule(r Rule) (*rule, error) {
 		origin:   orDefault(r.Origin, r.Name),
 		match:    match,
 		key:      key,
-		settings: r.Policy,
+		settings: canonical(r.Policy),
 		upstream: r.Upstream,
 		pass:     r.Pass,
 	}, nil
+}
+
+// canonical returns s with the names of fields as they stand in a header, which saves making them so for every response.
+func canonical(s policy.Settings) policy.Settings {
+	for i, name := range s.Targets {
+		if i == 0 {
+			s.Targets = slices.Clone(s.Targets)
+		}
+		s.Targets[i] = http.CanonicalHeaderKey(name)
+	}
+	return s
 }
 
 // find returns the first rule that matches, nil if none does.

@@ -39,12 +39,14 @@ type spool struct {
 	done    bool
 	err     error
 	wake    chan struct{} // closed when something changed; nil when nobody waits
-	readers map[*spoolReader]struct{}
+	readers []*spoolReader
+	first   [1]*spoolReader // room for readers: most have one
 }
 
 // newSpool makes a spool for a body of expect bytes, negative if unknown.
 func newSpool(limit, expect int64, files Spooler) *spool {
-	s := &spool{limit: limit, files: files, readers: make(map[*spoolReader]struct{})}
+	s := &spool{limit: limit, files: files}
+	s.readers = s.first[:0]
 	switch {
 	case expect <= 0 || expect > limit:
 	case expect > spoolMemory && files != nil:
@@ -83,7 +85,7 @@ func (s *spool) growLocked() {
 // lowestLocked is the offset of the slowest reader, or the end if there is none.
 func (s *spool) lowestLocked() int64 {
 	low := s.endLocked()
-	for r := range s.readers {
+	for _, r := range s.readers {
 		low = min(low, r.off)
 	}
 	return low

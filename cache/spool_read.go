@@ -9,6 +9,7 @@ import (
 type spoolReader struct {
 	s       *spool
 	off     int64   // guarded by s.mu
+	place   int     // in s.readers; guarded by s.mu
 	scratch *[]byte // for bytes from the file
 }
 
@@ -20,7 +21,8 @@ func (s *spool) reader() (*spoolReader, bool) {
 		return nil, false
 	}
 	r := &spoolReader{s: s}
-	s.readers[r] = struct{}{}
+	r.place = len(s.readers)
+	s.readers = append(s.readers, r)
 	return r, true
 }
 
@@ -86,10 +88,19 @@ func (r *spoolReader) wait(ctx context.Context) error {
 	}
 }
 
+// dropLocked takes a reader out; the last one takes its place in the list.
+func (s *spool) dropLocked(r *spoolReader) {
+	end := len(s.readers) - 1
+	last := s.readers[end]
+	s.readers[r.place], last.place = last, r.place
+	s.readers[end] = nil
+	s.readers = s.readers[:end]
+}
+
 // close gives the place up.
 func (r *spoolReader) close() {
 	r.s.mu.Lock()
-	delete(r.s.readers, r)
+	r.s.dropLocked(r)
 	if r.s.through {
 		r.s.wakeLocked()
 	}

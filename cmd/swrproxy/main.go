@@ -63,6 +63,7 @@ func rootCommand(p process) *cobra.Command {
 		Long: "swrproxy stands in front of slow or shaky HTTP origins and answers from its cache. What has expired is served at once and\n" +
 			"refreshed in the background, one refresh per record at a time. Without a command it serves.",
 		Args:          cobra.NoArgs,
+		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"reflect"
 	"runtime/debug"
+	"sync"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/goccy/go-yaml/ast"
@@ -90,8 +91,9 @@ func plainText(data []byte) []byte {
 	return bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
 }
 
-// processLimit is how much memory the process may take, 0 if nothing tells.
-func processLimit() uint64 {
+// processLimit is how much memory the process may take, 0 if nothing tells. It is asked once: later the process may have set a limit of its
+// own, made from the settings.
+var processLimit = sync.OnceValue(func() uint64 {
 	limit, err := memlimit.ApplyFallback(memlimit.FromCgroup, memlimit.FromSystem)()
 	if err != nil {
 		limit = 0
@@ -101,4 +103,4 @@ func processLimit() uint64 {
 		return uint64(own)
 	}
 	return limit
-}
+})

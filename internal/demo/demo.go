@@ -81,7 +81,7 @@ func (d *Demo) settings(o Options) (*config.Config, error) {
 	const file = `
 memory: { max: 64MiB }
 log: { level: warn, format: console }
-fill: { tenure: 3s, backoff: { first: 1s, max: 8s } }
+fill: { tenure: 5s, backoff: { first: 1s, max: 8s } }
 rules:
   # A browser's reload asks for validation; here it should show what other readers get.
   - { name: demo, request_directives: ignore }

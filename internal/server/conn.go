@@ -19,6 +19,7 @@ type conn struct {
 	link
 	inner  net.Conn     // the connection to read and write: the link's, or TLS on top of it
 	tcp    *net.TCPConn // inner if it is TCP without TLS, else nil
+	raw    *rawIO       // reads and writes tcp, nil without it; for the hit path's own use, one call at a time
 	server *Server
 
 	buf     []byte // buf[r:w] was read and not yet handed on
@@ -67,8 +68,10 @@ func newConn(l link, inner net.Conn, s *Server) *conn {
 		wake: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
 	if tcp, ok := inner.(*net.TCPConn); ok {
-		c.tcp = tcp
-		c.hits.source, c.hits.remote = s.o.Hits, tcp.RemoteAddr().String()
+		c.tcp, c.raw = tcp, newRawIO(tcp)
+		if c.raw != nil {
+			c.hits.source, c.hits.remote = s.o.Hits, tcp.RemoteAddr().String()
+		}
 	}
 	return c
 }
@@ -262,7 +265,7 @@ func (c *conn) readTunnel(p []byte) (n int, done bool, err error) {
 // fill reads once into the buffer, which may grow to limit bytes.
 func (c *conn) fill(limit int) error {
 	c.makeRoom(limit)
-	n, err := c.inner.Read(c.buf[c.w:])
+	n, err := c.readSome(c.buf[c.w:])
 	c.w += n
 	if n > 0 {
 		return nil // an error comes again with the next read
@@ -271,6 +274,13 @@ func (c *conn) fill(limit int) error {
 		err = io.ErrNoProgress
 	}
 	return err
+}
+
+func (c *conn) readSome(p []byte) (int, error) {
+	if c.raw != nil {
+		return c.raw.read(p)
+	}
+	return c.inner.Read(p)
 }
 
 func (c *conn) makeRoom(limit int) {

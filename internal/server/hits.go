@@ -34,8 +34,6 @@ type hitScratch struct {
 	req    cache.HitRequest
 	answer cache.HitAnswer
 	fields [maxHitFields]cache.HitField
-	vec    net.Buffers
-	pair   [2][]byte
 }
 
 var hitScratches = sync.Pool{New: func() any { return &hitScratch{answer: cache.HitAnswer{Head: make([]byte, 0, 2*smallBody)}} }}
@@ -118,33 +116,22 @@ func (c *conn) sendHit(sc *hitScratch) error {
 // writeHit writes head and body, the body without copying unless it is small, and returns how much of the body went out.
 func (c *conn) writeHit(sc *hitScratch) (sent int64, err error) {
 	a := &sc.answer
-	head := len(a.Head)
-	if len(a.Body) <= smallBody {
-		a.Head = append(a.Head, a.Body...)
-		c.armWriteAt(sc.req.At, false)
-		n, err := c.tcp.Write(a.Head)
-		if err == nil {
-			return int64(len(a.Body)), nil
-		}
-		if c.goOn(int64(n), err) {
-			var m int
-			m, err = c.Write(a.Head[n:])
-			n += m
-		}
-		return int64(max(n-head, 0)), err
+	head, body, now := a.Head, a.Body, sc.req.At
+	ahead := int64(len(head))
+	if len(body) <= smallBody {
+		a.Head = append(head, body...) // keeps what it may have grown to
+		head, body = a.Head, nil
 	}
-	sc.pair = [2][]byte{a.Head, a.Body}
-	sc.vec = sc.pair[:]
 	var total int64
 	for renew := false; ; renew = true {
-		c.armWriteAt(sc.req.At, renew)
-		n, err := sc.vec.WriteTo(c.tcp)
+		c.armWriteAt(now, renew)
+		n, err := c.raw.write(head, body)
 		total += n
 		if err == nil || !c.goOn(n, err) {
-			sc.vec, sc.pair = nil, [2][]byte{}
-			return max(total-int64(head), 0), err
+			return max(total-ahead, 0), err
 		}
-		sc.req.At = time.Now()
+		k := min(n, int64(len(head)))
+		head, body, now = head[k:], body[n-k:], time.Now()
 	}
 }
 

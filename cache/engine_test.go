@@ -83,6 +83,7 @@ type rig struct {
 	h      http.Handler
 	origin *script
 	notes  *notes
+	store  *memory.Store
 }
 
 // notes collects what the cache reports.
@@ -119,7 +120,7 @@ func newRig(t *testing.T, change func(*cache.Config)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, origin: &script{}, notes: &notes{}}
+	r := &rig{t: t, store: store, origin: &script{}, notes: &notes{}}
 	cfg := cache.Config{Store: store, Observer: r.notes, Fill: cache.FillConfig{Tenure: 3 * time.Second}}
 	if change != nil {
 		change(&cfg)

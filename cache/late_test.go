@@ -90,3 +90,33 @@ func TestStatusThatIsNone(t *testing.T) {
 		}
 	})
 }
+
+// lostBody is a body whose file is gone.
+type lostBody struct{}
+
+func (lostBody) Open() (io.ReadSeekCloser, error) { return nil, errors.New("gone") }
+
+// TestLostBodyIsAMiss: a stored body that can not be read is dropped before anything is sent.
+func TestLostBodyIsAMiss(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, r *rig) {
+		r.origin.set(after(0, numbered("Cache-Control: max-age=1, stale-while-revalidate=60, stale-if-error=60")))
+		lose := func() {
+			r.store.Walk(func(rec *cache.Record) bool {
+				bad := *rec
+				bad.Body = cache.SourceBody(lostBody{}, rec.Body.Size())
+				return r.store.Put(&bad) == cache.PutStored
+			})
+		}
+		r.get("/a")
+		lose()
+		wantBody(t, r.get("/a"), 200, "v2")
+		time.Sleep(2 * time.Second)
+		lose()
+		wantBody(t, r.get("/a"), 200, "v3")
+		lose()
+		r.origin.set(func(int, *http.Request) (*http.Response, error) { return nil, errors.New("down") })
+		if w := r.get("/a"); w.Code != 502 {
+			t.Errorf("nothing to serve: %d", w.Code)
+		}
+	})
+}

@@ -58,7 +58,7 @@ func (rd *read) answeredPart(v policy.Verdict) bool {
 	h["Content-Range"] = []string{policy.ContentRange(parts[0], rec.Partial.Size)}
 	h["Content-Length"] = []string{strconv.FormatInt(parts[0].Length, 10)}
 	rd.writeHeader(http.StatusPartialContent)
-	rd.sendBody(rec.Body, parts[0].Start-rec.Partial.Start, parts[0].Length)
+	rd.sendBody(rec, parts[0].Start-rec.Partial.Start, parts[0].Length)
 	return true
 }
 

@@ -22,9 +22,9 @@ func (rd *read) answeredRange(rec *Record) bool {
 		return false
 	case len(parts) == 1:
 		rd.beginPart(parts[0], size)
-		rd.sendBody(rec.Body, parts[0].Start, parts[0].Length)
+		rd.sendBody(rec, parts[0].Start, parts[0].Length)
 	default:
-		rd.sendParts(rec.Body, parts)
+		rd.sendParts(rec, parts)
 	}
 	return true
 }
@@ -63,7 +63,7 @@ func (rd *read) rangeOfArriving(size int64) (start, length int64, done bool) {
 }
 
 // sendParts answers several ranges as multipart/byteranges: RFC 9110 §14.6.
-func (rd *read) sendParts(body Body, parts []policy.ByteRange) {
+func (rd *read) sendParts(rec *Record, parts []policy.ByteRange) {
 	h := rd.w.Header()
 	contentType := h.Get("Content-Type")
 	mw := multipart.NewWriter(countingWriter{rd})
@@ -74,14 +74,14 @@ func (rd *read) sendParts(body Body, parts []policy.ByteRange) {
 		return
 	}
 	for _, p := range parts {
-		head := textproto.MIMEHeader{"Content-Range": {policy.ContentRange(p, body.Size())}}
+		head := textproto.MIMEHeader{"Content-Range": {policy.ContentRange(p, rec.Body.Size())}}
 		if contentType != "" {
 			head.Set("Content-Type", contentType)
 		}
 		if _, err := mw.CreatePart(head); err != nil {
 			rd.abort(fmt.Errorf("write part: %w", err))
 		}
-		rd.sendBody(body, p.Start, p.Length)
+		rd.sendBody(rec, p.Start, p.Length)
 	}
 	if err := mw.Close(); err != nil {
 		rd.abort(fmt.Errorf("end parts: %w", err))

@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -36,6 +37,10 @@ type read struct {
 	// collapsed means that the reader waited for a fill that it did not start.
 	collapsed bool
 	waitUntil time.Time
+
+	// source is the opened body of the record that is going to be served, if that does not live in memory.
+	source   io.ReadSeekCloser
+	sourceOf *Record
 
 	status policy.CacheStatus
 	ev     ReadEvent
@@ -73,6 +78,9 @@ func withoutListed(r *http.Request) *http.Request {
 
 // done reports the request, whatever became of it.
 func (rd *read) done() {
+	if rd.source != nil {
+		rd.source.Close()
+	}
 	rd.ev.Start = rd.start
 	rd.ev.Took = time.Since(rd.start)
 	rd.ev.Method, rd.ev.Proto, rd.ev.Remote = rd.r.Method, rd.r.Proto, rd.r.RemoteAddr
@@ -129,6 +137,11 @@ func (rd *read) decide() {
 		return
 	}
 	v := policy.Judge(rd.found.life, &rd.req, rd.start)
+	if v.Use != policy.MustWait && !rd.opened(rd.found.rec) {
+		rd.found = found{why: policy.ReasonKeyMiss}
+		rd.missed(policy.ReasonKeyMiss)
+		return
+	}
 	if rd.found.rec.Partial != nil {
 		if !rd.answeredPart(v) {
 			rd.missed(policy.ReasonPartial)
@@ -146,6 +159,25 @@ func (rd *read) decide() {
 	default:
 		rd.missed(v.Reason)
 	}
+}
+
+// opened opens the body of a record before its head is sent. False means that the body is lost or damaged: the record is dropped, and
+// the read goes on as if it had not been there.
+func (rd *read) opened(rec *Record) bool {
+	if _, inMemory := rec.Body.Bytes(); inMemory || rd.sourceOf == rec {
+		return true
+	}
+	src, err := rec.Body.Open()
+	if err != nil {
+		rd.c.store.Delete(rec.Key, rec.Token)
+		rd.c.obs.Noted(&Note{Kind: NoteStore, Key: rec.Primary, Text: "stored body can not be read; record dropped", Err: err})
+		return false
+	}
+	if rd.source != nil {
+		rd.source.Close()
+	}
+	rd.source, rd.sourceOf = src, rec
+	return true
 }
 
 // refresh makes the one attempt of a stale read to have its record refreshed. Busy or backing off: it does nothing more.

@@ -82,10 +82,11 @@ func (rd *read) answerOnError() bool {
 		return false
 	}
 	ok, reason := policy.OnError(rd.found.life, &rd.req, time.Now())
-	if ok {
-		rd.answer(rd.found.rec, ResultStaleError, reason)
+	if !ok || !rd.opened(rd.found.rec) {
+		return false
 	}
-	return ok
+	rd.answer(rd.found.rec, ResultStaleError, reason)
+	return true
 }
 
 // fail answers a failure: stale where allowed, else with the status that fits its cause.

@@ -129,7 +129,7 @@ func (rd *read) lookAgain() policy.Verdict {
 
 // judgeFound is the verdict on what was found, the zero one if that is not a whole record.
 func (rd *read) judgeFound() policy.Verdict {
-	if rd.found.rec == nil || rd.found.rec.Partial != nil {
+	if rd.found.rec == nil || rd.found.rec.Partial != nil || !rd.opened(rd.found.rec) {
 		return policy.Verdict{}
 	}
 	return policy.Judge(rd.found.life, &rd.req, time.Now())

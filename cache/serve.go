@@ -30,7 +30,7 @@ func (rd *read) answer(rec *Record, result Result, why policy.Reason) {
 	h["Content-Length"] = []string{strconv.FormatInt(rec.Body.Size(), 10)}
 	rd.announceTrailer(rec.Trailer.Header())
 	rd.writeHeader(rec.Status)
-	rd.sendBody(rec.Body, 0, rec.Body.Size())
+	rd.sendBody(rec, 0, rec.Body.Size())
 	rd.sendTrailer(rec.Trailer.Header())
 }
 
@@ -139,31 +139,29 @@ func (rd *read) write(b []byte) bool {
 }
 
 // sendBody writes a part of a stored body. A body that can not be opened any more breaks the answer off.
-func (rd *read) sendBody(body Body, start, length int64) {
+func (rd *read) sendBody(rec *Record, start, length int64) {
 	if rd.r.Method == http.MethodHead || length == 0 {
 		return
 	}
-	if b, ok := body.Bytes(); ok {
+	if b, ok := rec.Body.Bytes(); ok {
 		rd.write(b[start : start+length])
 		return
 	}
-	src, err := body.Open()
-	if err != nil {
+	if !rd.opened(rec) {
+		rd.abort(errBodyLost)
+	}
+	if _, err := rd.source.Seek(start, io.SeekStart); err != nil {
 		rd.abort(err)
 	}
-	defer src.Close()
-	if start > 0 {
-		if _, err := src.Seek(start, io.SeekStart); err != nil {
-			rd.abort(err)
-		}
-	}
 	// io.CopyN on an *os.File lets net/http use sendfile.
-	n, err := io.CopyN(rd.w, src, length)
+	n, err := io.CopyN(rd.w, rd.source, length)
 	rd.ev.Bytes += n
 	if err != nil {
 		rd.abort(err)
 	}
 }
+
+var errBodyLost = errors.New("cache: stored body can not be read")
 
 // abort breaks the answer off so that the client sees it is not whole: RFC 9112 §8.
 func (rd *read) abort(err error) {

@@ -39,7 +39,7 @@ type Request struct {
 	HasBody bool
 	// Conditional reports If-None-Match, If-Modified-Since, If-Match or If-Unmodified-Since.
 	Conditional bool
-	// Range reports a Range field.
+	// Range reports a Range field in a GET; other methods have no use for it (RFC 9110 §14.2).
 	Range bool
 	// Upgrade reports an Upgrade field: the connection may change its protocol (RFC 9110 §7.8).
 	Upgrade bool
@@ -56,7 +56,7 @@ func ReadRequest(r *http.Request, d Directives) Request {
 		HasBody:       hasBody(r),
 		Conditional: len(h["If-None-Match"]) > 0 || len(h["If-Modified-Since"]) > 0 ||
 			len(h["If-Match"]) > 0 || len(h["If-Unmodified-Since"]) > 0,
-		Range:   len(h["Range"]) > 0,
+		Range:   len(h["Range"]) > 0 && (r.Method == http.MethodGet || r.Method == ""),
 		Upgrade: len(h["Upgrade"]) > 0,
 	}
 	if req.Method == "" {

@@ -11,7 +11,8 @@ import (
 // Read is for one goroutine at a time; Close and cut are safe at any time.
 type plainBody struct {
 	c       *plainConn
-	src     io.Reader   // net/http's own body, which is never closed: that would read on
+	src     io.Reader   // net/http's own body, which is never closed: that would read on; nil for one of left bytes
+	left    int64       // bytes to come, or untilClose
 	unwatch func() bool // stops the watch on the caller's context; nil if that can not end
 	last    bool        // the connection carries no further exchange
 	done    atomic.Bool
@@ -22,9 +23,30 @@ func (b *plainBody) Read(p []byte) (int, error) {
 	if b.done.Load() {
 		return 0, net.ErrClosed
 	}
-	n, err := b.src.Read(p)
+	n, err := b.next(p)
 	if err == io.EOF {
 		b.end()
+	}
+	return n, err
+}
+
+// untilClose is a body that ends with the connection.
+const untilClose = -1
+
+func (b *plainBody) next(p []byte) (int, error) {
+	switch {
+	case b.src != nil:
+		return b.src.Read(p)
+	case b.left == untilClose:
+		return b.c.br.Read(p)
+	}
+	n, err := b.c.br.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	switch {
+	case b.left == 0:
+		err = io.EOF
+	case err == io.EOF:
+		err = io.ErrUnexpectedEOF
 	}
 	return n, err
 }

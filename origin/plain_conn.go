@@ -87,28 +87,27 @@ func (c *plainConn) exchange(o *outbound, head []byte) (*http.Response, error) {
 	if !c.used {
 		c.limitHead()
 	}
-	resp, err := c.respond(o, head)
+	resp, err := c.respond(o, head, b)
 	if err != nil {
 		b.Close()
 		return nil, err
 	}
 	c.used, c.headLeft = true, -1
-	b.last = resp.Close
 	if resp.Body == http.NoBody {
 		b.end()
-		return resp, nil
+	} else {
+		resp.Body = b
 	}
-	b.src, resp.Body = resp.Body, b
 	return resp, nil
 }
 
-func (c *plainConn) respond(o *outbound, head []byte) (*http.Response, error) {
+func (c *plainConn) respond(o *outbound, head []byte, b *plainBody) (*http.Response, error) {
 	if _, err := c.conn.Write(head); err != nil {
 		return nil, err
 	}
 	trace := httptrace.ContextClientTrace(o.ctx)
 	for {
-		resp, err := http.ReadResponse(c.br, o.in)
+		resp, err := c.readResponse(o, b)
 		switch {
 		case err != nil:
 			return nil, c.headError(err)

@@ -1,0 +1,192 @@
+package origin
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
+)
+
+// readResponse reads the head of a response. The usual ones, complete in the buffer and clean to the last byte, are parsed here; everything else is
+// left to net/http, byte for byte.
+func (c *plainConn) readResponse(o *outbound, b *plainBody) (*http.Response, error) {
+	b.src, b.left, b.last = nil, 0, false // a 1xx response may have been before
+	if _, err := c.br.Peek(1); err == nil {
+		buffered, _ := c.br.Peek(c.br.Buffered())
+		if end := bytes.Index(buffered, endOfHead); end >= 0 {
+			head, clean := parseHead(string(buffered[:end+len(endOfHead)]))
+			resp, err := head.response(o, b)
+			if clean && (resp != nil || err != nil) {
+				_, _ = c.br.Discard(end + len(endOfHead)) // as many are there
+				return resp, err
+			}
+		}
+	}
+	resp, err := http.ReadResponse(c.br, o.in)
+	if err == nil {
+		b.src, b.last = resp.Body, resp.Close
+	}
+	return resp, err
+}
+
+var endOfHead = []byte("\r\n\r\n")
+
+// responseHead is a response's head, as far as it matters to where the response ends.
+type responseHead struct {
+	status   string // code and reason
+	code     int
+	header   http.Header
+	length   string // Content-Length, "" for none
+	transfer string // Transfer-Encoding, "" for none
+	close    bool
+}
+
+// errFraming refuses a response that may end in two places (RFC 9112 §6.3).
+var errFraming = errors.New("response with both Transfer-Encoding and Content-Length")
+
+// response makes the response and tells the body where it ends: RFC 9112 §6.3. Nil without an error is for net/http: chunked and unlimited bodies.
+//
+// Deviation: RFC 9112 §6.1, a transfer coding that is not known gets no 501: its bytes pass as they are until the origin closes.
+func (h *responseHead) response(o *outbound, b *plainBody) (*http.Response, error) {
+	resp := &http.Response{
+		Status: h.status, StatusCode: h.code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: h.header, Close: h.close, Request: o.in, Body: http.NoBody,
+	}
+	b.last = h.close
+	none := o.in.Method == http.MethodHead || h.code == http.StatusNoContent || h.code == http.StatusNotModified
+	length, err := strconv.ParseInt(h.length, 10, 64)
+	switch {
+	case h.transfer != "" && h.length != "":
+		return nil, errFraming
+	case h.transfer != "":
+		if strings.Contains(strings.ToLower(h.transfer), "chunked") {
+			return nil, nil
+		}
+		b.last, resp.Close = true, true
+		resp.ContentLength = -1
+		if !none {
+			b.left, resp.Body = untilClose, b
+		}
+	case h.length == "" || err != nil:
+		return nil, nil
+	case o.in.Method == http.MethodHead:
+		resp.ContentLength = length
+	case !none && length > 0:
+		resp.ContentLength = length
+		b.left, resp.Body = length, b
+	}
+	return resp, nil
+}
+
+// parseHead parses a head up to and including its empty line. False means that it holds something that net/http has to judge.
+func parseHead(s string) (h responseHead, clean bool) {
+	line, rest, _ := strings.Cut(s, "\r\n")
+	if !h.statusLine(line) {
+		return h, false
+	}
+	n := strings.Count(rest, "\n") - 1
+	if n < 0 {
+		return h, false
+	}
+	h.header = make(http.Header, n)
+	values := make([]string, n)
+	for i := range n {
+		line, rest, _ = strings.Cut(rest, "\r\n")
+		name, value, ok := strings.Cut(line, ":")
+		if !ok || !isToken(name) {
+			return h, false
+		}
+		value = strings.Trim(value, " \t")
+		name = textproto.CanonicalMIMEHeaderKey(name)
+		if !isValue(value) || !h.note(name, value) {
+			return h, false
+		}
+		if lines, again := h.header[name]; again {
+			h.header[name] = append(lines, value)
+			continue
+		}
+		values[i] = value
+		h.header[name] = values[i : i+1 : i+1]
+	}
+	return h, rest == "\r\n"
+}
+
+// statusLine takes the line of a final HTTP/1.1 response.
+func (h *responseHead) statusLine(line string) bool {
+	const version = "HTTP/1.1 "
+	if len(line) < len(version)+3 || line[:len(version)] != version {
+		return false
+	}
+	h.status = line[len(version):]
+	code := h.status[:3]
+	if code[0] < '2' || code[0] > '9' || !isDigits(code) || len(h.status) > 3 && h.status[3] != ' ' || !isValue(h.status) {
+		return false
+	}
+	h.code, _ = strconv.Atoi(code)
+	return true
+}
+
+// note takes what says where the response ends; false for what net/http treats in a special way.
+func (h *responseHead) note(name, value string) bool {
+	switch name {
+	case "Content-Length":
+		if h.length != "" || !isDigits(value) || len(value) > 18 {
+			return false
+		}
+		h.length = value
+	case "Transfer-Encoding":
+		if h.transfer != "" || value == "" {
+			return false
+		}
+		h.transfer = value
+	case "Connection":
+		switch strings.ToLower(value) {
+		case "close":
+			h.close = true
+		case "keep-alive":
+		default:
+			return false
+		}
+	case "Trailer", "Pragma":
+		return false
+	}
+	return true
+}
+
+func isDigits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// isToken: RFC 9110 §5.6.2.
+func isToken(s string) bool {
+	for i := range len(s) {
+		if !tokenByte[s[i]] {
+			return false
+		}
+	}
+	return s != ""
+}
+
+var tokenByte = func() (t [256]bool) {
+	for c := range t {
+		t[c] = c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c))
+	}
+	return t
+}()
+
+// isValue: RFC 9110 §5.5, no control characters but the tab.
+func isValue(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}

@@ -77,6 +77,7 @@ func (s *Server) end() error {
 	_ = s.queue.Close()
 	s.links.cut()
 	s.serving.Wait()
+	s.twins.close()
 	if cut > 0 {
 		return &ErrCut{Connections: cut}
 	}

@@ -122,10 +122,12 @@ func (c *conn) writeHit(sc *hitScratch) (sent int64, err error) {
 		a.Head = append(head, body...) // keeps what it may have grown to
 		head, body = a.Head, nil
 	}
+	w := c.server.twins.get(body, uint64(c.server.stats.hits.Load()))
+	defer w.release()
 	var total int64
 	for renew := false; ; renew = true {
 		c.armWriteAt(now, renew)
-		n, err := c.raw.write(head, body)
+		n, err := c.raw.write(head, body, w)
 		total += n
 		if err == nil || !c.goOn(n, err) {
 			return max(total-ahead, 0), err

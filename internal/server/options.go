@@ -37,6 +37,9 @@ type Options struct {
 	DrainIdle time.Duration
 	// Hits answers what it can from memory on plain HTTP/1.1 connections before net/http sees the request. Nil means nothing does.
 	Hits HitSource
+	// TwinBytes is how much memory may hold second copies of large bodies that are asked for often, from which the kernel sends
+	// without copying. It comes on top of the cache's own. 0 means 64 MiB, negative none. Linux only.
+	TwinBytes int64
 	// Logger gets the few lines a server has to say, rate-limited. The zero value drops them.
 	Logger zerolog.Logger
 }
@@ -48,6 +51,7 @@ const (
 	defaultDrainIdle   = time.Second
 	defaultHeaderBytes = 64 << 10
 	minHeaderBytes     = 1 << 10
+	defaultTwinBytes   = 64 << 20
 )
 
 // withDefaults returns o with every zero replaced by what it means; afterwards 0 stands for "no limit".
@@ -58,6 +62,9 @@ func (o Options) withDefaults() Options {
 	o.ReadBodyIdle = orDefault(o.ReadBodyIdle, defaultIdle)
 	o.WriteIdle = orDefault(o.WriteIdle, defaultIdle)
 	o.DrainIdle = orDefault(o.DrainIdle, defaultDrainIdle)
+	if o.TwinBytes == 0 {
+		o.TwinBytes = defaultTwinBytes
+	}
 	if o.MaxHeaderBytes <= 0 {
 		o.MaxHeaderBytes = defaultHeaderBytes
 	}

@@ -5,6 +5,8 @@ import (
 	"net"
 	"syscall"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // rawIO reads and writes a connection's non-blocking socket without telling Go's scheduler: such a call returns at once, and announcing
@@ -20,12 +22,17 @@ type rawIO struct {
 	errno syscall.Errno
 
 	out  [2][]byte // what writeReady has left to write
+	twin *twin     // where the second is sent from, nil for memory
+	at   int64     // the place in twin's file
 	sent int64
 	iov  [2]syscall.Iovec
 }
 
 // rawLimit bounds one write: the garbage collector waits for it.
 const rawLimit = 128 << 10
+
+// sendLimit is the same for sending pages.
+const sendLimit = 1 << 20
 
 func newRawIO(c *net.TCPConn) *rawIO {
 	raw, err := c.SyscallConn()
@@ -70,11 +77,14 @@ func (r *rawIO) tryRead(fd uintptr) bool {
 	}
 }
 
-// write writes a and b and returns how much went out, which after a timeout may be a part.
-func (r *rawIO) write(a, b []byte) (int64, error) {
-	r.out, r.sent, r.errno = [2][]byte{a, b}, 0, 0
+// write writes a and b and returns how much went out, which after a timeout may be a part. If w is not nil, b is the end of its body.
+func (r *rawIO) write(a, b []byte, w *twin) (int64, error) {
+	r.out, r.twin, r.sent, r.errno = [2][]byte{a, b}, w, 0, 0
+	if w != nil {
+		r.at = int64(len(w.body) - len(b))
+	}
 	err := r.conn.Write(r.writeReady)
-	r.out, r.iov = [2][]byte{}, [2]syscall.Iovec{}
+	r.out, r.iov, r.twin = [2][]byte{}, [2]syscall.Iovec{}, nil
 	if err == nil && r.errno != 0 {
 		err = &net.OpError{Op: "write", Net: "tcp", Err: r.errno}
 	}
@@ -83,7 +93,7 @@ func (r *rawIO) write(a, b []byte) (int64, error) {
 
 func (r *rawIO) tryWrite(fd uintptr) bool {
 	for len(r.out[0])+len(r.out[1]) > 0 {
-		n, errno := r.writeOnce(fd)
+		n, errno := r.step(fd)
 		switch errno {
 		case 0:
 			r.took(n)
@@ -96,6 +106,24 @@ func (r *rawIO) tryWrite(fd uintptr) bool {
 		}
 	}
 	return true
+}
+
+// step does one system call.
+func (r *rawIO) step(fd uintptr) (int, syscall.Errno) {
+	if r.twin == nil {
+		return r.writeOnce(fd)
+	}
+	if head := r.out[0]; len(head) > 0 {
+		n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, fd, uintptr(unsafe.Pointer(unsafe.SliceData(head))), uintptr(len(head)),
+			unix.MSG_MORE, 0, 0)
+		return int(n), errno
+	}
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDFILE, fd, uintptr(r.twin.fd), uintptr(unsafe.Pointer(&r.at)),
+		uintptr(min(len(r.out[1]), sendLimit)), 0, 0)
+	if errno == 0 && n == 0 {
+		errno = syscall.EIO // a file shorter than its body: cannot be, and must not spin
+	}
+	return int(n), errno
 }
 
 func (r *rawIO) writeOnce(fd uintptr) (int, syscall.Errno) {

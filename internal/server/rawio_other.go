@@ -18,8 +18,8 @@ func newRawIO(c *net.TCPConn) *rawIO { return &rawIO{conn: c} }
 // read is Conn.Read.
 func (r *rawIO) read(p []byte) (int, error) { return r.conn.Read(p) }
 
-// write writes a and b and returns how much went out, which after a timeout may be a part.
-func (r *rawIO) write(a, b []byte) (int64, error) {
+// write writes a and b and returns how much went out, which after a timeout may be a part. There are no twins.
+func (r *rawIO) write(a, b []byte, _ *twin) (int64, error) {
 	r.pair = [2][]byte{a, b}
 	r.vec = r.pair[:]
 	n, err := r.vec.WriteTo(r.conn)

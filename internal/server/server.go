@@ -20,6 +20,7 @@ type Server struct {
 	listeners []*listener
 	queue     *queue
 	links     *links
+	twins     *twins
 	say       *voice
 	stats     counters
 	errs      chan error
@@ -46,6 +47,7 @@ func New(o Options, h http.Handler) (*Server, error) {
 	s := &Server{
 		o: o, handler: h,
 		links:    newLinks(o.MaxConns),
+		twins:    newTwins(o.TwinBytes),
 		say:      newVoice(o.Logger),
 		errs:     make(chan error, 1),
 		stopping: make(chan struct{}),

@@ -51,6 +51,7 @@ type Cache struct {
 	states  keyStates
 	log     invalidations
 	sweeper sweeper
+	refused refusals
 	slots   sync.Map // origin name → *semaphore.Weighted
 
 	// commits orders the look-compare-put of one primary key. Never held across I/O on a client's or an

@@ -111,7 +111,7 @@ func (c *Cache) recheck(rec *Record) PutResult {
 		c.store.Delete(rec.Key, rec.Token)
 		return PutOlder
 	case life != rec.Life:
-		c.replaceLife(rec, life)
+		c.expire(rec.Key)
 	}
 	return PutStored
 }

@@ -25,16 +25,26 @@ type Explanation struct {
 	FreshUntil, StaleUntil, ErrorUntil time.Time
 	Tags                               []string
 	Token                              uint64
+	// Fields are the stored fields, a copy; without those that each answer computes (Age, Content-Length).
+	Fields http.Header
 	// Variants is how many variants the key has, 0 if its responses do not vary; Vary are the fields of the newest.
 	Variants int
 	Vary     []string
 	// Use is what a read would get and Reason why.
 	Use    policy.Use
 	Reason policy.Reason
-	// Filling tells that a fill of the key runs, since FillingSince. RetryAt is when a failed key may be tried again, MarkedUntil until when
+	// NotStored is why the latest response that was not stored was not, with its status and when it came; zero if none is remembered.
+	NotStored       policy.Reason
+	NotStoredStatus int
+	NotStoredAt     time.Time
+	// Filling tells that a fill of the key runs in this process, since FillingSince, under the number FillToken. FillBackground means that no
+	// reader waited when it began; FillReaders is how many read it now. RetryAt is when a failed key may be tried again, MarkedUntil until when
 	// its readers go straight to the origin; zero if not.
 	Filling              bool
 	FillingSince         time.Time
+	FillToken            uint64
+	FillBackground       bool
+	FillReaders          int
 	RetryAt, MarkedUntil time.Time
 }
 
@@ -52,6 +62,7 @@ func (c *Cache) Explain(r *http.Request) (Explanation, error) {
 	}
 	rd.found = c.lookup(&rd.rule.settings, rd.key, r.Header)
 	rd.explainRecord(&x)
+	rd.explainRefusal(&x)
 	rd.explainFill(&x)
 	return x, nil
 }
@@ -92,16 +103,25 @@ func (rd *read) explainRecord(x *Explanation) {
 	}
 	v := policy.Judge(l, &rd.req, rd.start)
 	x.Stored, x.Status, x.Size, x.StoredAt, x.Tags, x.Token = true, rec.Status, rec.Body.Size(), rec.StoredAt, rec.Tags, rec.Token
+	x.Fields = rec.Fields.Header()
 	x.Age = l.Age(rd.start)
 	x.FreshUntil = l.BornAt.Add(l.FreshFor)
 	x.StaleUntil, x.ErrorUntil = x.FreshUntil.Add(l.StaleFor), x.FreshUntil.Add(l.ErrorFor)
 	x.Use, x.Reason = v.Use, v.Reason
 }
 
+// explainRefusal tells of a refusal that came after what is stored.
+func (rd *read) explainRefusal(x *Explanation) {
+	if r, ok := rd.c.refused.get(rd.key); ok && r.at.After(x.StoredAt) {
+		x.NotStored, x.NotStoredStatus, x.NotStoredAt = r.reason, r.status, r.at
+	}
+}
+
 func (rd *read) explainFill(x *Explanation) {
 	key := rd.fillKey()
 	if fl := rd.c.flights.get(key); fl != nil {
-		x.Filling, x.FillingSince = true, fl.startedAt
+		x.Filling, x.FillingSince, x.FillToken, x.FillBackground = true, fl.startedAt, fl.token, fl.background
+		x.FillReaders = fl.reading()
 	}
 	s := rd.c.states.get(key)
 	if rd.start.Before(s.retryAt) {

@@ -82,6 +82,9 @@ func (fl *flight) received(ev *FillEvent, resp *http.Response, sentAt time.Time)
 	case isStream(resp.Header):
 		h.admission = policy.Admission{Reason: policy.ReasonStream, Life: h.admission.Life}
 	}
+	if !h.admission.Store {
+		fl.c.refused.note(fl.primary, &h)
+	}
 	if !h.failed && !h.admission.Store && !h.admission.Shareable {
 		return fl.unshared(ev, h, resp)
 	}

@@ -199,12 +199,14 @@ func (l *invalidations) add(s scope, seq uint64, soft bool, at time.Time) {
 	l.newest.Store(max(l.newest.Load(), seq))
 }
 
-// done says that the entry was applied to the store. What no running fill can be older than is dropped.
-func (l *invalidations) done(s scope, oldestFill uint64) {
+// done says that the entries were applied to the store. What no running fill can be older than is dropped.
+func (l *invalidations) done(scopes []scope, oldestFill uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if e := l.entries[s]; e != nil {
-		e.pending--
+	for _, s := range scopes {
+		if e := l.entries[s]; e != nil {
+			e.pending--
+		}
 	}
 	for s, e := range l.entries {
 		if e.pending == 0 && max(e.hard, e.soft) < oldestFill {

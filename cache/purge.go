@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -38,12 +39,17 @@ type PurgeOptions struct {
 	Soft bool
 	// DryRun counts what would be reached and changes nothing.
 	DryRun bool
+	// Reached is called with the URL of each response that the purge reaches, on one goroutine, variants one by one: the same URL may come
+	// several times. If ctx ends before the purge has, Reached may still be called after Purge has returned. Nil is not called.
+	Reached func(url string)
 }
 
 // PurgeResult says what a purge did.
 type PurgeResult struct {
 	// Records is how many stored responses it reached.
 	Records int
+	// Tiers is how many of them each tier held, if the store tells (see [Locator]); else nil.
+	Tiers map[string]int
 	// Keys are the keys of the first of them, at most 100, in readable form.
 	Keys []string
 }
@@ -55,27 +61,57 @@ const maxPurgeKeys = 100
 var ErrSelector = errors.New("cache: bad selector")
 
 // Purge invalidates what sel selects, from the moment it returns at the latest: no later read gets what was stored before, and no fill that
-// began before brings it back. It walks the store, so it takes time in proportion to what is stored. It returns ctx's error if that
-// ends first; the invalidation holds all the same.
+// began before brings it back, after a restart neither if the store keeps records. It walks the store, so it takes time in proportion to
+// what is stored. If ctx ends first Purge returns its cause; the invalidation holds in this process all the same and is carried out in the
+// background. An error from a store that could not write comes with the result: the purge holds until the process ends. Other
+// errors: ErrSelector, ErrClosed.
 func (c *Cache) Purge(ctx context.Context, sel Selector, opt PurgeOptions) (PurgeResult, error) {
 	scopes, err := c.scopes(sel)
 	if err != nil {
 		return PurgeResult{}, err
 	}
-	now, seq := time.Now(), uint64(math.MaxUint64)
-	if !opt.DryRun {
-		seq = c.seq.Next()
-		for _, s := range scopes {
-			c.log.add(s, seq, opt.Soft, now)
-			defer func() { c.log.done(s, c.flights.oldest()) }()
+	if c.closed.Load() {
+		return PurgeResult{}, ErrClosed
+	}
+	if opt.DryRun {
+		return c.sweep(ctx, scopes, math.MaxUint64, opt)
+	}
+	p := c.beginPurge(scopes, opt)
+	select {
+	case <-p.done:
+		return p.res, p.err
+	case <-ctx.Done():
+		return PurgeResult{}, context.Cause(ctx)
+	}
+}
+
+// purge is one purge under way. res and err are written before done closes.
+type purge struct {
+	done chan struct{}
+	res  PurgeResult
+	err  error
+}
+
+// beginPurge makes the log entries, which hold at once, and applies them to the store in a goroutine of its own: a caller who gives up
+// must not leave behind what later reads would find.
+func (c *Cache) beginPurge(scopes []scope, opt PurgeOptions) *purge {
+	now, seq := time.Now(), c.seq.Next()
+	for _, s := range scopes {
+		c.log.add(s, seq, opt.Soft, now)
+	}
+	p := &purge{done: make(chan struct{})}
+	c.fills.Add(1)
+	go func() {
+		defer c.fills.Done()
+		defer close(p.done)
+		p.res, p.err = c.sweep(c.base, scopes, seq, opt)
+		if p.err == nil {
+			c.log.done(scopes, c.flights.oldest())
+			p.err = c.syncStore(c.base)
 		}
-	}
-	res, err := c.sweep(ctx, scopes, seq, opt)
-	if err == nil && !opt.DryRun {
-		err = c.syncStore(ctx)
-		c.obs.Noted(&Note{Kind: NoteInvalidated, Text: fmt.Sprintf("%d records invalidated", res.Records)})
-	}
-	return res, err
+		c.obs.Noted(&Note{Kind: NoteInvalidated, Text: fmt.Sprintf("%d records invalidated", p.res.Records), Err: p.err})
+	}()
+	return p
 }
 
 // Syncer is implemented by stores that write behind: Sync returns when everything put and deleted before is durable.
@@ -161,15 +197,19 @@ func (c *Cache) targetScopes(t policy.Target) []scope {
 
 // sweep applies scopes to the store and counts.
 func (c *Cache) sweep(ctx context.Context, scopes []scope, seq uint64, opt PurgeOptions) (res PurgeResult, err error) {
+	n := 0
 	w, ok := c.store.(Walker)
 	if !ok {
 		return res, nil
 	}
 	hit := reach(scopes)
 	w.Walk(func(rec *Record) bool {
+		if n++; n%64 == 0 {
+			runtime.Gosched() // readers first: the log makes the purge hold already
+		}
 		if rec.Token < seq && hit(rec) {
 			if rec.Index == nil {
-				res.count(rec)
+				c.count(&res, rec, opt)
 			}
 			if !opt.DryRun {
 				c.applyTo(rec)
@@ -181,10 +221,23 @@ func (c *Cache) sweep(ctx context.Context, scopes []scope, seq uint64, opt Purge
 	return res, err
 }
 
-func (p *PurgeResult) count(rec *Record) {
-	p.Records++
-	if len(p.Keys) < maxPurgeKeys {
-		p.Keys = append(p.Keys, readableKey(rec.Key))
+func (c *Cache) count(res *PurgeResult, rec *Record, opt PurgeOptions) {
+	res.Records++
+	if len(res.Keys) < maxPurgeKeys {
+		res.Keys = append(res.Keys, readableKey(rec.Key))
+	}
+	if opt.Reached != nil {
+		opt.Reached(urlOf(urlPrefix(rec.Primary)))
+	}
+	l, ok := c.store.(Locator)
+	if !ok {
+		return
+	}
+	if res.Tiers == nil {
+		res.Tiers = make(map[string]int)
+	}
+	for _, tier := range l.TiersOf(rec.Key) {
+		res.Tiers[tier]++
 	}
 }
 
@@ -220,17 +273,26 @@ func (c *Cache) applyTo(rec *Record) {
 	case !ok:
 		c.store.Delete(rec.Key, rec.Token)
 	case life != rec.Life && rec.Index == nil:
-		withLock(&c.commits[stripe(rec.Primary)], func() { c.replaceLife(rec, life) })
+		withLock(&c.commits[stripe(rec.Primary)], func() { c.expire(rec.Key) })
 	}
 }
 
-func (c *Cache) replaceLife(rec *Record, life policy.Life) {
-	if now, there := c.store.Get(rec.Key); !there || now.Token != rec.Token {
+// expire applies the log to what is stored under a key now, which may have been made stale before by a purge whose entry is gone: so
+// deadlines only ever move earlier. Called under the key's commit lock.
+func (c *Cache) expire(key string) {
+	now, there := c.store.Get(key)
+	if !there {
 		return
 	}
-	expired := *rec
-	expired.Life = life
-	c.store.Put(&expired)
+	life, ok := c.log.apply(now)
+	switch {
+	case !ok:
+		c.store.Delete(key, now.Token)
+	case life != now.Life:
+		expired := *now
+		expired.Life = life
+		c.store.Put(&expired)
+	}
 }
 
 // invalidateBy invalidates what an unsafe request's successful answer says has changed: RFC 9111 §4.4, RFC 9875 §3.
@@ -299,9 +361,7 @@ func (c *Cache) sweepQueued() {
 			// Tokens are compared by the log, so the number given here only has to be above all.
 			_, _ = c.sweep(c.base, rest, math.MaxUint64, PurgeOptions{})
 		}
-		for _, s := range scopes {
-			c.log.done(s, c.flights.oldest())
-		}
+		c.log.done(scopes, c.flights.oldest())
 	}
 }
 

@@ -81,14 +81,20 @@ const walkPage = 128
 func (s *Store) Walk(f func(*cache.Record) bool) {
 	queued := s.waiting()
 	for h, r := range queued {
-		if r != nil && s.isCurrent(h, r) && !f(r) {
+		if r = s.latest(h, r); r != nil && !f(r) {
 			return
 		}
 	}
 	for from := uint64(0); ; {
 		page, next, more := s.page(from)
 		for _, e := range page {
-			if _, seen := queued[e.hash]; !seen && !s.isQueued(e.hash) && !f(e.rec) {
+			if _, seen := queued[e.hash]; seen {
+				continue
+			}
+			if r, known := s.queued(e.hash); known {
+				e.rec = r // replaced or deleted since the page was read; it must not slip through
+			}
+			if e.rec != nil && !f(e.rec) {
 				return
 			}
 		}
@@ -112,18 +118,15 @@ func (s *Store) waiting() map[uint64]*cache.Record {
 	return list
 }
 
-// isCurrent tells whether r, which was queued, has neither been replaced nor deleted since.
-func (s *Store) isCurrent(h uint64, r *cache.Record) bool {
-	if now, known := s.queued(h); known {
-		return now == r
+// latest returns what took the place of r, which was queued: r itself if it is queued still or was written, nil if it is gone.
+func (s *Store) latest(h uint64, r *cache.Record) *cache.Record {
+	if now, known := s.queued(h); known || r == nil {
+		return now
 	}
-	f, _ := s.peek(h, r.Key)
-	return f.ok && f.token == r.Token
-}
-
-func (s *Store) isQueued(h uint64) bool {
-	_, known := s.queued(h)
-	return known
+	if f, _ := s.peek(h, r.Key); !f.ok || f.token < r.Token {
+		return nil
+	}
+	return r
 }
 
 type entry struct {

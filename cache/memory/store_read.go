@@ -58,7 +58,7 @@ func (s *Store) tierPeek(h uint64) *cache.Record {
 func (s *Store) Walk(f func(*cache.Record) bool) {
 	overlay := s.arrivals()
 	for h, r := range overlay {
-		if r != nil && s.isCurrent(h, r) && !f(r) {
+		if r = s.latest(h, r); r != nil && !f(r) {
 			return
 		}
 	}
@@ -66,7 +66,10 @@ func (s *Store) Walk(f func(*cache.Record) bool) {
 	// a key that was in the overlay may have been out of date.
 	for _, r := range s.settled() {
 		h := s.hash(r.Key)
-		if _, ok := overlay[h]; !ok && s.isCurrent(h, r) && !f(r) {
+		if _, ok := overlay[h]; ok {
+			continue
+		}
+		if r = s.latest(h, r); r != nil && !f(r) {
 			return
 		}
 	}
@@ -98,13 +101,19 @@ func (s *Store) settled() []*cache.Record {
 	return list
 }
 
-// isCurrent tells whether r has not been replaced or deleted by a change that is in the overlay.
-func (s *Store) isCurrent(h uint64, r *cache.Record) bool {
+// latest returns what took the place of r meanwhile as far as the overlay knows, r itself if nothing did, nil if it was deleted: a record
+// that is replaced during a walk must not slip through it.
+func (s *Store) latest(h uint64, r *cache.Record) *cache.Record {
 	sh := s.shard(h)
 	sh.mu.RLock()
 	defer sh.mu.RUnlock()
-	a, ok := sh.arrived[h]
-	return !sh.closed && (!ok || a.rec == r)
+	if sh.closed {
+		return nil
+	}
+	if a, ok := sh.arrived[h]; ok {
+		return a.rec
+	}
+	return r
 }
 
 // Stats returns the store's counters and gauges. Records and Bytes count a record that is on its way into ristretto twice for

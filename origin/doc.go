@@ -26,12 +26,19 @@
 // sent if req.Trailer is the very map that the server fills while the body is read, which Request.Clone copies and
 // Request.WithContext does not.
 //
+// # Two clients
+//
+// GET and HEAD without a body to a plain http URL, which is nearly all that a cache sends, are exchanged on the caller's goroutine over
+// connections of this package's own; see plain.go for what it leaves to net/http's Transport. MaxIdle and IdleTimeout hold for each of the two.
+// They differ in two answers only: this package's own refuses one with both Content-Length and Transfer-Encoding, and lets one with an unknown
+// transfer coding pass, without the field, until the origin closes.
+//
 // # Failover and health
 //
 // URLs take turns. MaxFails failures in a row take one out for FailFor; then one request probes it. A failure to connect
 // goes to the next URL whatever the method, since nothing was sent; a reset before the response head only with a safe
 // method and no body; a late response head never. No URL is tried twice in one exchange. Beside that, net/http sends a repeatable
-// request again on a new connection if a kept one turns out to be closed. A caller that gives up is never held against the origin.
+// request again on a new connection if a kept one turns out to be closed, and so does this package's own client. A caller that gives up is never held against the origin.
 //
 // # Names
 //
@@ -41,7 +48,7 @@
 // # Concurrency
 //
 // A Pool is safe for concurrent use. It starts one short-lived goroutine per name at a time for look-ups; net/http has two
-// for each HTTP/1.1 connection and one for each HTTP/2 connection, which end when Close has closed them. A silence limit costs a timer,
+// for each of its HTTP/1.1 connections and one for each HTTP/2 connection, which end when Close has closed them. A silence limit costs a timer,
 // not a goroutine.
 //
 // # Errors

@@ -39,7 +39,7 @@ const (
 // newPlain returns nil for a target that plain can not serve.
 func newPlain(t *target, scheme string) *plain {
 	possible := scheme == "http" && t.cfg.Pool.MaxConns == 0
-	wanted := t.cfg.plain == plainAlways || t.cfg.plain == plainByDefault && t.cfg.Dial == nil && canPeek
+	wanted := t.cfg.plain == plainAlways || t.cfg.plain == plainByDefault && t.cfg.Dial == nil && canSwap
 	if !possible || !wanted {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (p *plain) roundTrip(o *outbound) (*http.Response, error) {
 	if !ok {
 		return nil, errNotPlain
 	}
-	if c := p.take(); c != nil {
+	if c := p.pop(); c != nil {
 		resp, err := c.exchange(o, head)
 		if err == nil || !c.closedUnheard(err) || o.ctx.Err() != nil {
 			return resp, err
@@ -107,17 +107,7 @@ func (p *plain) dial(ctx context.Context) (*plainConn, error) {
 	return newPlainConn(p, c, renewed), nil
 }
 
-// take returns the connection that was used last and is still good, nil if there is none. The others may come to be unneeded.
-func (p *plain) take() *plainConn {
-	for {
-		c := p.pop()
-		if c == nil || c.ready() {
-			return c
-		}
-		c.conn.Close()
-	}
-}
-
+// pop returns the connection that was used last, nil if there is none. The others may come to be unneeded.
 func (p *plain) pop() *plainConn {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,11 +19,9 @@ type plainConn struct {
 	plain *plain
 	conn  net.Conn
 	br    *bufio.Reader
-	// raw looks at the socket without waiting; nil if conn is none.
-	raw  syscall.RawConn
-	look func(fd uintptr) bool
-	one  [1]byte
-	seen bool // what look found: bytes or an end where there should be silence
+	raw   syscall.RawConn // nil if conn is no socket
+	swap  func(fd uintptr) bool
+	first firstSwap
 
 	renewed   int // of plain when this was dialled
 	idleSince time.Time
@@ -40,26 +38,12 @@ func newPlainConn(p *plain, c net.Conn, renewed int) *plainConn {
 	pc := &plainConn{plain: p, conn: c, renewed: renewed}
 	pc.br = bufio.NewReaderSize(pc, readBuffer)
 	if tracked, ok := c.(*conn); ok {
-		if sys, ok := tracked.Conn.(syscall.Conn); ok {
+		if sys, ok := tracked.Conn.(syscall.Conn); ok && canSwap {
 			pc.raw, _ = sys.SyscallConn()
 		}
 	}
-	pc.look = func(fd uintptr) bool {
-		pc.seen = readable(fd, pc.one[:])
-		return true
-	}
+	pc.swap = pc.swapOn
 	return pc
-}
-
-// ready reports whether a kept connection can carry another request: open, and silent since the last response. Bytes that nobody asked for
-// (a 408 before the origin closes) would be taken for the next response.
-func (c *plainConn) ready() bool {
-	c.limitHead()
-	if c.raw == nil {
-		return true // a test's
-	}
-	err := c.raw.Read(c.look)
-	return err == nil && !c.seen
 }
 
 // limitHead sets the time for everything up to the response head.
@@ -84,9 +68,7 @@ func (c *plainConn) exchange(o *outbound, head []byte) (*http.Response, error) {
 		b.unwatch = context.AfterFunc(o.ctx, b.cut)
 	}
 	c.heard, c.failed, c.headLeft = false, nil, maxResponseHead
-	if !c.used {
-		c.limitHead()
-	}
+	c.limitHead()
 	resp, err := c.respond(o, head, b)
 	if err != nil {
 		b.Close()
@@ -102,7 +84,7 @@ func (c *plainConn) exchange(o *outbound, head []byte) (*http.Response, error) {
 }
 
 func (c *plainConn) respond(o *outbound, head []byte, b *plainBody) (*http.Response, error) {
-	if _, err := c.conn.Write(head); err != nil {
+	if err := c.send(head); err != nil {
 		return nil, err
 	}
 	trace := httptrace.ContextClientTrace(o.ctx)
@@ -139,6 +121,8 @@ var errHeadTooLarge = fmt.Errorf("response head over %d bytes", maxResponseHead)
 // Read is for br: it reads from the network within the limits of the exchange's present part.
 func (c *plainConn) Read(p []byte) (int, error) {
 	switch {
+	case c.failed != nil:
+		return 0, c.failed
 	case c.headLeft == 0:
 		c.failed = errHeadTooLarge
 		return 0, c.failed
@@ -147,7 +131,7 @@ func (c *plainConn) Read(p []byte) (int, error) {
 	default:
 		c.limitBody()
 	}
-	n, err := c.conn.Read(p)
+	n, err := c.receive(p)
 	c.heard, c.failed = c.heard || n > 0, err
 	if c.headLeft > 0 {
 		c.headLeft -= n

@@ -325,3 +325,48 @@ func outcomeOf(t *testing.T, use plainUse, response string) string {
 	}
 	return b.String()
 }
+
+// TestPlainLongHead: a head that does not fit into the socket's buffer is sent whole.
+func TestPlainLongHead(t *testing.T) {
+	long := strings.Repeat("x", 16<<20)
+	got := make(chan int, 1)
+	p, _ := plainOrigin(t, Config{}, func(c net.Conn) {
+		time.Sleep(10 * time.Millisecond) // until the buffers are full
+		r, err := http.ReadRequest(bufio.NewReader(c))
+		if err != nil {
+			return
+		}
+		got <- len(r.Header.Get("X-Long"))
+		io.WriteString(c, ok200)
+	})
+	r := inbound("GET", "/", nil)
+	r.Header.Set("X-Long", long)
+	if resp, body := fetch(t, p, r); resp.StatusCode != 200 || body != "ok" {
+		t.Errorf("got %d %q", resp.StatusCode, body)
+	}
+	if n := <-got; n != len(long) {
+		t.Errorf("%d bytes arrived, want %d", n, len(long))
+	}
+}
+
+// TestPlainClosedWhileResting: a connection that the origin closed is replaced, and the request is sent once.
+func TestPlainClosedWhileResting(t *testing.T) {
+	closed := make(chan struct{}, 2)
+	var requests atomic.Int64
+	p, conns := plainOrigin(t, Config{}, func(c net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
+			return
+		}
+		requests.Add(1)
+		io.WriteString(c, ok200)
+		c.Close()
+		closed <- struct{}{}
+	})
+	for range 3 {
+		fetch(t, p, inbound("GET", "/", nil))
+		<-closed
+	}
+	if conns.Load() != 3 || requests.Load() != 3 {
+		t.Errorf("%d connections and %d requests, want 3 of each", conns.Load(), requests.Load())
+	}
+}

@@ -14,6 +14,11 @@ import (
 // TestBooksBalance throws every kind of end at one pool from many goroutines: whatever happens, nothing stays in flight,
 // and each failure has a class. The seed is printed.
 func TestBooksBalance(t *testing.T) {
+	t.Run("bounded", func(t *testing.T) { booksBalance(t, 8) })
+	t.Run("unbounded", func(t *testing.T) { booksBalance(t, 0) })
+}
+
+func booksBalance(t *testing.T, maxConns int) {
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/reset":
@@ -30,7 +35,7 @@ func TestBooksBalance(t *testing.T) {
 	}
 	one, two := newOrigin(t, handler), newOrigin(t, handler)
 	one.Config.ErrorLog, two.Config.ErrorLog = discardLog, discardLog
-	p := newPool(t, Config{Health: Health{FailFor: time.Millisecond}, Pool: PoolConfig{MaxConns: 8}}, one.URL, two.URL, "http://127.0.0.1:1")
+	p := newPool(t, Config{Health: Health{FailFor: time.Millisecond}, Pool: PoolConfig{MaxConns: maxConns}}, one.URL, two.URL, "http://127.0.0.1:1")
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	var wg sync.WaitGroup

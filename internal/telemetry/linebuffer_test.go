@@ -36,7 +36,7 @@ func TestLinesWaitAtMostTheDelay(t *testing.T) {
 		if len(out.list) != 0 {
 			t.Errorf("written early: %q", out.list)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if len(out.list) != 1 || out.list[0] != "line\nline\nline\n" {
 			t.Errorf("written %q", out.list)

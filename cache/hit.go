@@ -53,6 +53,7 @@ type hitRead struct {
 	url     url.URL
 	header  http.Header
 	values  []string
+	later   []*HitField // not in header yet
 	rule    *rule
 	target  policy.Target
 	policy  policy.Request
@@ -112,14 +113,16 @@ func (h *hitRead) adopt(q *HitRequest) bool {
 		}
 	}
 	clear(h.header)
-	h.values = h.values[:0]
+	h.values, h.later = h.values[:0], h.later[:0]
 	for i := range q.Fields {
 		f := &q.Fields[i]
-		name := textproto.CanonicalMIMEHeaderKey(view(f.Name))
-		if name == "Pragma" {
-			return false // net/http derives a Cache-Control from it
+		if isPreference(f.Name) {
+			h.later = append(h.later, f)
+			continue
 		}
-		h.add(name, view(f.Value))
+		if !h.add(f) {
+			return false
+		}
 	}
 	target := view(q.Target)
 	h.url.Path, h.url.RawQuery, h.url.ForceQuery = cutQuery(target)
@@ -127,15 +130,58 @@ func (h *hitRead) adopt(q *HitRequest) bool {
 	return true
 }
 
-// add appends a field line. Values of one line each share one array.
-func (h *hitRead) add(name, value string) {
+// add appends a field line. Values of one line each share one array. False means that net/http derives another field from it.
+func (h *hitRead) add(f *HitField) bool {
+	name, value := textproto.CanonicalMIMEHeaderKey(view(f.Name)), view(f.Value)
 	if have, ok := h.header[name]; ok {
 		h.header[name] = append(have[:len(have):len(have)], value)
-		return
+		return true
 	}
 	h.values = append(h.values, value)
 	n := len(h.values)
 	h.header[name] = h.values[n-1 : n : n]
+	return name != "Pragma"
+}
+
+// addLater adds the fields that were left out so far. They count for keys and variants only.
+func (h *hitRead) addLater() {
+	for _, f := range h.later {
+		h.add(f)
+	}
+	h.later = h.later[:0]
+}
+
+// isPreference tells whether a field says what a client is or likes. Browsers send a dozen of these, and only a rule's key or a response's Vary
+// can make one of them matter, so that most hits need not look at them. A Config.Scheme does not see them here.
+func isPreference(name []byte) bool {
+	switch len(name) {
+	case len("accept"):
+		return foldEqual(name, "accept")
+	case len("referer"):
+		return foldEqual(name, "referer")
+	case len("priority"):
+		return foldEqual(name, "priority")
+	case len("user-agent"):
+		return foldEqual(name, "user-agent")
+	case len("accept-encoding"):
+		return foldEqual(name, "accept-encoding") || foldEqual(name, "accept-language")
+	case len("upgrade-insecure-requests"):
+		return foldEqual(name, "upgrade-insecure-requests")
+	}
+	return len(name) > 4 && foldEqual(name[:4], "sec-")
+}
+
+// foldEqual compares a name, which is a token, with one in lower case of the same length.
+func foldEqual(name []byte, lower string) bool {
+	for i, c := range name {
+		if 'A' <= c && c <= 'Z' {
+			c |= 0x20
+		}
+		if c != lower[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // cutQuery splits a target as net/url does.
@@ -158,6 +204,9 @@ func (c *Cache) resolveHit(h *hitRead) bool {
 	if _, pass := policy.Pass(&h.policy, &h.rule.settings); pass || h.policy.Range {
 		return false
 	}
+	if !h.rule.key.Simple() {
+		h.addLater()
+	}
 	h.key = h.rule.key.Append(h.key[:0], &h.target, h.header)
 	return true
 }
@@ -170,6 +219,7 @@ func (c *Cache) lookupHit(h *hitRead) bool {
 	}
 	h.found = found{rec: rec, life: life}
 	if x := rec.Index; x != nil {
+		h.addLater()
 		h.found = found{}
 		if len(x.Specs) > 0 {
 			h.found.spec, h.found.known = x.Specs[0], true
@@ -267,11 +317,23 @@ func (h *hitRead) unmodified(rec *Record) (yes, ok bool) {
 	tags, since := header["If-None-Match"], header["If-Modified-Since"]
 	switch {
 	case len(tags) == 1:
-		yes = isEntityTag(tags[0]) && rec.Fields.Get("Etag") == tags[0]
+		yes = isEntityTag(tags[0]) && rec.firstField("Etag") == tags[0]
 	case len(tags) == 0 && len(since) == 1:
-		yes = rec.Fields.Get("Last-Modified") == since[0] && isFixdate(since[0])
+		yes = rec.firstField("Last-Modified") == since[0] && isFixdate(since[0])
 	}
 	return yes, yes
+}
+
+// firstField is Fields.Get.
+func (r *Record) firstField(name string) string {
+	for block := r.Fields.Block(); block != ""; {
+		n, end := nextLine(block)
+		if n == name {
+			return block[len(name)+len(": ") : end-len("\r\n")]
+		}
+		block = block[end:]
+	}
+	return ""
 }
 
 // isEntityTag accepts one entity tag without anything odd in it: RFC 9110 §8.8.3.
@@ -299,7 +361,7 @@ func (h *hitRead) appendHead(b []byte, rec *Record, unmodified bool, now time.Ti
 	w := headWriter{b: b, h: h, rec: rec, unmodified: unmodified, now: now}
 	status := rec.Status
 	if unmodified {
-		status, w.etag = http.StatusNotModified, rec.Fields.Get("Etag")
+		status = http.StatusNotModified
 	}
 	h.ev.Status = status
 	w.b = append(w.b, "HTTP/1.1 "...)
@@ -355,6 +417,9 @@ func (w *headWriter) some(block string) {
 	for block != "" {
 		name, end := nextLine(block)
 		w.ownBefore(name)
+		if name == "Etag" && w.etag == "" {
+			w.etag = block[len("Etag: ") : end-len("\r\n")] // comes before Last-Modified, whose place depends on it
+		}
 		if name != "Age" && policy.InNotModified(name, w.etag) {
 			w.b = append(w.b, block[:end]...)
 		}

@@ -192,7 +192,9 @@ func (c *conn) fillHead() error {
 	if within {
 		c.armHeader()
 	}
+	c.entry.resting.Store(!within && c.hits.source != nil)
 	err := c.fill(c.server.o.MaxHeaderBytes + 1)
+	c.entry.resting.Store(false)
 	if within && errors.Is(err, os.ErrDeadlineExceeded) {
 		return c.refuse(refusalHeadTime)
 	}

@@ -399,15 +399,28 @@ func TestHitAllocations(t *testing.T) {
 
 func BenchmarkHit(b *testing.B) {
 	tw := newBothPaths(b)
-	const request = "GET /plain HTTP/1.1\r\nHost: a.test\r\n\r\n"
-	tw.ask(b, []byte(request))
 	source := tw.servers[0].o.Hits
-	sc, head := new(hitScratch), []byte(request)
-	b.ReportAllocs()
-	for b.Loop() {
-		sc.req.At, sc.answer.Head = time.Now(), sc.answer.Head[:0]
-		if !sc.parse(head) || !source.Hit(&sc.req, &sc.answer) {
-			b.Fatal("no hit")
-		}
+	for _, bc := range []struct{ name, request string }{
+		{"plain", "GET /plain HTTP/1.1\r\nHost: a.test\r\n\r\n"},
+		{"browser", "GET /plain HTTP/1.1\r\nHost: a.test\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\r\n" +
+			"Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\nAccept-Language: en-US,en;q=0.5\r\n" +
+			"Accept-Encoding: gzip, deflate, br, zstd\r\nConnection: keep-alive\r\nUpgrade-Insecure-Requests: 1\r\n" +
+			"Sec-Fetch-Dest: document\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Site: none\r\nPriority: u=0, i\r\n\r\n"},
+		{"vary", "GET /vary HTTP/1.1\r\nHost: a.test\r\nAccept-Encoding: gzip, br\r\n\r\n"},
+		{"304", "GET /tag HTTP/1.1\r\nHost: a.test\r\nIf-None-Match: \"v1\"\r\n\r\n"},
+		{"stale", "GET /stale HTTP/1.1\r\nHost: a.test\r\n\r\n"},
+	} {
+		tw.ask(b, []byte(bc.request))
+		tw.ask(b, []byte(bc.request))
+		b.Run(bc.name, func(b *testing.B) {
+			sc, head, now := new(hitScratch), []byte(bc.request), time.Now()
+			b.ReportAllocs()
+			for b.Loop() {
+				sc.req.At, sc.answer.Head = now, sc.answer.Head[:0]
+				if !sc.parse(head) || !source.Hit(&sc.req, &sc.answer) {
+					b.Fatal("no hit")
+				}
+			}
+		})
 	}
 }

@@ -31,6 +31,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	s.draining.Store(true)
 	s.stop()
 	s.letGo(ctx)
+	s.links.closeResting()
 	_ = s.http.Shutdown(ctx) // its error is ctx's, which what is left open shows better
 	select {
 	case <-s.links.empty():

@@ -194,6 +194,23 @@ func TestDrainUnderHits(t *testing.T) {
 	}
 }
 
+// Connections that only had hits end with the others when the time for what is on its way is over.
+func TestDrainClosesRestingConnections(t *testing.T) {
+	s := hitServer(t, Options{DrainIdle: 10 * time.Millisecond}, &fixedHits{bodies: map[string][]byte{"/h": nil}})
+	for _, request := range []string{"", "GET /h HTTP/1.1\r\n" + host + "\r\n", "GET /miss HTTP/1.1\r\n" + host + "\r\n"} {
+		c := dial(t, s)
+		send(t, c, request)
+		if request != "" {
+			answer(t, bufio.NewReader(c))
+		}
+	}
+	began := time.Now()
+	drain(t, s)
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("drained in %v", took)
+	}
+}
+
 func closeAt(n, at int64, c chan struct{}) {
 	if n == at {
 		close(c)

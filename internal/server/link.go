@@ -2,8 +2,11 @@ package server
 
 import (
 	"crypto/tls"
+	"maps"
 	"net"
+	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // link is an accepted connection in the server's books, from accept to close.
@@ -13,9 +16,10 @@ type link struct {
 }
 
 type linkEntry struct {
-	conn  net.Conn
-	links *links
-	once  sync.Once
+	conn    net.Conn
+	links   *links
+	once    sync.Once
+	resting atomic.Bool // between two requests, nothing of the next one read
 }
 
 // Close closes the connection and takes it off the books.
@@ -110,16 +114,26 @@ func (l *links) empty() <-chan struct{} {
 	return l.idle
 }
 
+// closeResting closes the connections that are between two requests. net/http would do the same, but takes one that it has not seen a
+// request of yet, such as one that only had hits, for busy during its first five seconds.
+func (l *links) closeResting() {
+	for _, e := range l.all() {
+		if e.resting.Load() {
+			_ = e.conn.Close() // whoever serves it sees the error and takes it off the books
+		}
+	}
+}
+
+func (l *links) all() []*linkEntry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.open))
+}
+
 // cut closes every connection as it is.
 func (l *links) cut() {
-	l.mu.Lock()
-	all := make([]*linkEntry, 0, len(l.open))
-	for e := range l.open {
-		all = append(all, e)
-	}
-	l.mu.Unlock()
-	for _, e := range all {
-		_ = e.conn.Close() // whoever serves it sees the error and takes it off the books
+	for _, e := range l.all() {
+		_ = e.conn.Close() // as above
 	}
 }
 

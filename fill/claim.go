@@ -72,6 +72,7 @@ func (c *Claim) Context() context.Context {
 // claim, or lapsed and was followed by a newer holder, gets ErrSuperseded, and its fill must not run. ErrClosed after Close, ErrSettled after Rollback,
 // ErrStarted the second time.
 func (c *Claim) Start() (*Lease, error) {
+	_ = c.l.CheckCommit() // with a Remote: a claim displaced elsewhere is found out now
 	if err := c.l.shard.start(c.l); err != nil {
 		return nil, fmt.Errorf("start queued fill of %s: %w", c.l.key, err)
 	}

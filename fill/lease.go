@@ -85,6 +85,7 @@ type Lease struct {
 	place     int32 // in the heap of deadlines, from 1; 0: not there
 	queued    bool  // made by Queue and not started
 	gone      bool  // the owner of this displaced lease is done with it: no rollback brings it back
+	undone    bool  // the owner of this displaced lease has rolled it back: a rollback goes past it
 	robbed    bool  // the remote claim was lost while it was being taken
 	announced bool  // Announce was called
 	ties      *ties // see tied; set before the lease is given out if there is a Remote

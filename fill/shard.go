@@ -324,7 +324,7 @@ func (s *shard) doneLateLocked(l *Lease, was state) (e ending) {
 		s.counts.settledOvertaken++
 		l.gone = true
 	}
-	l.setDisplaced(restorable(l.seen().displaced))
+	l.setDisplaced(nil)
 	return e
 }
 
@@ -342,10 +342,14 @@ func (s *shard) displaceLocked(l *Lease) (e ending) {
 	return e
 }
 
-// restorable returns the newest of a chain of displaced leases whose owner still wants it.
+// restorable returns the lease that a rollback brings back when l was displaced: l, or, if l's owner has tried to roll it back
+// too, the one before. An owner who is done with l otherwise has had the key: nobody older gets it back from that.
 func restorable(l *Lease) *Lease {
-	for l != nil && l.gone {
+	for l != nil && l.undone {
 		l = l.seen().displaced
+	}
+	if l != nil && l.gone {
+		return nil
 	}
 	return l
 }
@@ -368,7 +372,7 @@ func (s *shard) rollback(l *Lease) error {
 	was := state(l.state.Load())
 	if was != stateHeld && was != stateQueued && was != stateLapsed {
 		defer s.mu.Unlock()
-		l.gone = true
+		l.undone = true
 		s.counts.rollbackRefused++
 		return was.cause()
 	}
@@ -398,7 +402,7 @@ func (s *shard) rollbackRemote(l *Lease, old Grip) error {
 	s.mu.Lock()
 	was := state(l.state.Load())
 	if was != stateReleasing {
-		l.gone = true
+		l.undone = true
 		s.counts.rollbackRefused++
 		s.mu.Unlock()
 		return errors.Join(was.cause(), err)

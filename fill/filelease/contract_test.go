@@ -34,3 +34,14 @@ func TestContractBetweenProcesses(t *testing.T) {
 		return open(t, both), open(t, both)
 	})
 }
+
+func TestModel(t *testing.T) {
+	schedules := 30
+	if testing.Short() {
+		schedules = 5
+	}
+	filltest.RunModel(t, schedules, func(t *testing.T, o fill.Options) []filltest.Keeper {
+		both := Options{Dir: t.TempDir(), Tenure: o.Tenure, Poll: o.Poll}
+		return []filltest.Keeper{open(t, both), open(t, both)}
+	})
+}

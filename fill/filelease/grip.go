@@ -26,7 +26,7 @@ type grip struct {
 // Take implements fill.Remote.
 func (f *files) Take(key fill.Key, newer bool, lost func()) (fill.Grip, uint64, error) {
 	n := name(key)
-	g := &grip{files: f, guard: &f.guards[guardIndex(n)], path: filepath.Join(f.dir, n+claimExt), lost: lost}
+	g := &grip{files: f, guard: f.guards[guardIndex(n)], path: filepath.Join(f.dir, n+claimExt), lost: lost}
 	if err := g.guard.lock(); err != nil {
 		return nil, 0, err
 	}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,22 +25,26 @@ const (
 	guardPause, guardPauseMax = 20 * time.Microsecond, 2 * time.Millisecond
 )
 
-// guard is the lock under which claims are judged and changed, and the counter that gives them tokens. The mutex is this process's part of
-// the lock, so it is held across the file operations that the lock is for.
+// guard is the lock under which claims are judged and changed, and the counter that gives them tokens. It is held across file operations, so
+// that goroutines of this process queue for it at a channel and not at a mutex.
 type guard struct {
-	mu   sync.Mutex // guards following, and orders this process's goroutines
-	file *os.File   // nil once closed
+	turn chan struct{} // of capacity 1; who has sent into it may use the following
+	file *os.File      // nil once closed
+}
+
+func newGuard(file *os.File) *guard {
+	return &guard{turn: make(chan struct{}, 1), file: file}
 }
 
 // lock locks the guard against goroutines and processes.
 func (g *guard) lock() error {
-	g.mu.Lock()
+	g.turn <- struct{}{}
 	if g.file == nil {
-		g.mu.Unlock()
+		<-g.turn
 		return fill.ErrClosed
 	}
 	if err := flock(g.file, guardWait); err != nil {
-		g.mu.Unlock()
+		<-g.turn
 		return err
 	}
 	return nil
@@ -68,7 +71,7 @@ func flock(f *os.File, limit time.Duration) error {
 
 func (g *guard) unlock() {
 	_ = unix.Flock(int(g.file.Fd()), unix.LOCK_UN)
-	g.mu.Unlock()
+	<-g.turn
 }
 
 // last returns the highest token that any process gave out under this guard. The guard is locked.
@@ -92,8 +95,8 @@ func (g *guard) setLast(token uint64) error {
 }
 
 func (g *guard) close() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.turn <- struct{}{}
+	defer func() { <-g.turn }()
 	if g.file == nil {
 		return nil
 	}

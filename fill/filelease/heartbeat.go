@@ -94,7 +94,7 @@ func (f *files) sweep() error {
 }
 
 func (f *files) sweepOne(n string) error {
-	g := &f.guards[guardIndex(n)]
+	g := f.guards[guardIndex(n)]
 	if g.lock() != nil {
 		return nil // somebody is busy there; the next taker judges the claim
 	}

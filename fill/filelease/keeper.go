@@ -56,7 +56,7 @@ type files struct {
 	heartbeat time.Duration
 	sequence  *fill.Sequence
 	report    func(fill.Key, error)
-	guards    [guardCount]guard
+	guards    [guardCount]*guard // nil if Open failed before
 
 	stop chan struct{}
 	done chan struct{}
@@ -122,7 +122,7 @@ func (f *files) open() error {
 		if err != nil {
 			return fmt.Errorf("filelease: open guard: %w", err)
 		}
-		f.guards[i].file = file
+		f.guards[i] = newGuard(file)
 	}
 	return f.sweep()
 }
@@ -152,8 +152,10 @@ func (f *files) close(ctx context.Context) error {
 
 func (f *files) closeGuards() error {
 	var errs []error
-	for i := range f.guards {
-		errs = append(errs, f.guards[i].close())
+	for _, g := range f.guards {
+		if g != nil {
+			errs = append(errs, g.close())
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -32,7 +32,7 @@ func (r Ref) Touch() error {
 	if err != nil {
 		return fmt.Errorf("filelease: open guard: %w", err)
 	}
-	g := &guard{file: file}
+	g := newGuard(file)
 	defer g.close()
 	if err := g.lock(); err != nil {
 		return err

@@ -69,14 +69,23 @@ func rollbackSkipsGone(r *rig) {
 	first := r.acquire()
 	second := r.supersede()
 	third := r.supersede()
-	settleFails(r.T, second, fill.ErrSuperseded)
+	if err := second.Rollback(); !errors.Is(err, fill.ErrSuperseded) {
+		r.Errorf("Rollback of the displaced: %v", err)
+	}
 	if err := third.Rollback(); err != nil {
 		r.Fatalf("Rollback: %v", err)
 	}
 	mayCommit(r.T, second, fill.ErrSuperseded)
-	mayCommit(r.T, first, nil)
+	mayCommit(r.T, first, nil) // past second, which was undone too
 
-	first.Settle(fill.Outcome{Kind: fill.Stored})
+	second = r.supersede()
+	third = r.supersede()
+	settleFails(r.T, second, fill.ErrSuperseded)
+	if err := third.Rollback(); err != nil {
+		r.Fatalf("Rollback: %v", err)
+	}
+	mayCommit(r.T, first, fill.ErrSuperseded) // second had the key, and is done
+
 	first = r.acquire()
 	second = r.supersede()
 	settleFails(r.T, first, fill.ErrSuperseded)

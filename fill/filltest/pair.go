@@ -193,7 +193,6 @@ func pairQueue(p *pair) {
 	if err != nil {
 		p.Fatalf("QueueNewer: %v", err)
 	}
-	time.Sleep(Tenure) // long enough for a to check in
 	if l, err := c.Start(); !errors.Is(err, fill.ErrSuperseded) {
 		p.Errorf("Start of the displaced: %v, %v, want ErrSuperseded", l, err)
 	}

@@ -131,8 +131,11 @@ func (s *chunkScan) expect(c, want byte, next chunkState) bool {
 }
 
 func (s *chunkScan) expectOnly(c, want byte, next chunkState) bool {
+	if c != want {
+		return false // and the body is never done
+	}
 	s.state = next
-	return c == want
+	return true
 }
 
 func hexDigit(c byte) (byte, bool) {

@@ -232,6 +232,7 @@ func (c *conn) readChunked() error {
 	}
 	n, ok := c.chunks.advance(c.buffered())
 	if !ok {
+		c.phase = phaseBroken
 		c.server.stats.refused[refusalBody].Add(1)
 		return refusalBody
 	}

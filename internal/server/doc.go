@@ -11,6 +11,24 @@
 // answers 400, 408, 431 or 501 itself where a request is ambiguous, late, too large, or coded in an unknown way.
 // It bounds silence and not size: a body that keeps moving, in either direction, is never cut.
 //
+// # The hit path
+//
+// With Options.Hits, a plain HTTP/1.1 connection that is between two requests looks at what arrives before net/http does. A complete GET or HEAD
+// head without anything unusual goes to the [HitSource]; if that has the answer in memory, it is written at once and net/http never learns of the
+// request. Everything else reaches net/http byte for byte, so that there is one place for unusual input, bodies, upgrades and errors. The
+// steps: readHead finds a head, serveHits parses it and asks, sendHit writes the answer; begin hands a head on instead.
+//
+// What holds, and the test that says so:
+//
+//  1. Both paths give the same bytes and report the same events (TestBothPathsAgree, FuzzPaths).
+//  2. Bytes of a request under way are never taken for a request (TestHitsBetweenOthers, FuzzScanHead, FuzzChunkScan).
+//  3. Idle, header and write limits hold across hits (TestIdleTimeoutAcrossHits, TestHitInPieces, TestHitToStalledReader).
+//  4. A connection closes behind an answer, not within it (TestCloseDuringHit, TestDrainUnderHits).
+//  5. A hit allocates nothing (TestHitAllocations).
+//
+// Sockets are read and written without announcing the call to Go's scheduler (rawIO), since it cannot block; large bodies that are asked for often are sent
+// from copies in memory files (twins), which the kernel need not copy again.
+//
 // # Concurrency
 //
 // A Server is safe for concurrent use. Each listener has one accepting goroutine, each connection one of net/http's;
@@ -31,5 +49,5 @@
 // # Limits
 //
 // A head may have Options.MaxHeaderBytes, of which a connection holds at most that much; a chunk's line may have 4 KiB, a trailer
-// section what net/http's reader takes (4 KiB). HTTP/2 streams are guarded per 16 KiB, HTTP/1 connections per byte.
+// section what net/http's reader takes (4 KiB). A resting connection holds a 4 KiB read buffer beside net/http's own. HTTP/2 streams are guarded per 16 KiB, HTTP/1 connections per byte.
 package server

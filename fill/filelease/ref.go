@@ -26,7 +26,7 @@ func (k *Keeper) Ref(l *fill.Lease) Ref {
 func (r Ref) Touch() error {
 	n := strings.TrimSuffix(filepath.Base(r.Path), claimExt)
 	if len(n) != 32 {
-		return fmt.Errorf("filelease: %s is not a claim", r.Path)
+		return fmt.Errorf("filelease: %s: %w", r.Path, errNotClaim)
 	}
 	file, err := os.OpenFile(filepath.Join(filepath.Dir(r.Path), guardName(n)), os.O_RDWR, 0)
 	if err != nil {

@@ -16,6 +16,7 @@ func (fl *flight) shared(ev *FillEvent, h head, resp *http.Response) fill.Outcom
 	defer resp.Body.Close()
 	h.spool = newSpool(fl.c.object.Max, resp.ContentLength, fl.c.spooler)
 	fl.head = h
+	fl.reserve(h.spool)
 	if !h.failed && !h.admission.Shareable {
 		fl.c.states.mark(fl.key, h.at)
 	}

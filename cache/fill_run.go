@@ -48,6 +48,7 @@ func (c *Cache) newFlight(lease *fill.Lease, rd *read, background bool) *flight 
 		base:       rd.found.rec,
 		baseLife:   rd.found.life,
 		background: background,
+		alone:      background,
 		startedAt:  time.Now(),
 		headReady:  make(chan struct{}),
 		early:      make(chan earlyHints, 4),

@@ -3,9 +3,7 @@ package cache_test
 import (
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strconv"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,12 +11,6 @@ import (
 	"github.com/swrproxy/swrproxy/cache"
 	"github.com/swrproxy/swrproxy/cache/memory"
 )
-
-// runnersNow counts the goroutines that run fills or rest between two.
-func runnersNow() int {
-	buf := make([]byte, 1<<20)
-	return strings.Count(string(buf[:runtime.Stack(buf, true)]), "cache.(*runners).runner(")
-}
 
 // TestRunnersRest: fills one after another share a goroutine, which ends when there are no more, closed cache or not.
 func TestRunnersRest(t *testing.T) {
@@ -32,17 +24,16 @@ func TestRunnersRest(t *testing.T) {
 			t.Fatal(err)
 		}
 		h := c.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cache-Control", "max-age=60") }))
-		before := runnersNow()
 		for i := range 10 {
 			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/"+strconv.Itoa(i), nil))
 			synctest.Wait()
 		}
-		if n := runnersNow() - before; n != 1 {
-			t.Errorf("%d runners after ten fills in a row, want 1", n)
+		if n := c.Resting(); n != 1 {
+			t.Errorf("%d runners rest after ten fills in a row, want 1", n)
 		}
 		time.Sleep(2 * time.Second)
-		if n := runnersNow() - before; n != 0 {
-			t.Errorf("%d runners after a rest, want 0", n)
+		if n := c.Resting(); n != 0 {
+			t.Errorf("%d runners rest after a second, want 0", n)
 		}
 		if err := c.Close(t.Context()); err != nil {
 			t.Error(err)

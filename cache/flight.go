@@ -50,6 +50,8 @@ type flight struct {
 	mu      sync.Mutex // guards following
 	readers int
 	body    io.ReadCloser // a body that is not shared and waits for the one reader who takes it
+	place   *spoolReader  // in the spool, for the reader who started the fill, until that takes it
+	alone   bool          // there is no such reader, or it left
 }
 
 // head is what a fill learned when the response's head, or the failure, came.
@@ -140,6 +142,32 @@ func (fl *flight) leave() {
 	if fl.ready() && fl.head.spool == nil {
 		fl.cancel(context.Canceled)
 	}
+}
+
+// reserve keeps a place at the start of the body for the reader who started the fill: the fill may be done with it before that reader runs again.
+func (fl *flight) reserve(s *spool) {
+	fl.mu.Lock()
+	defer fl.mu.Unlock()
+	if !fl.alone {
+		fl.place, _ = s.reader()
+	}
+}
+
+// takePlace hands the reserved place over, nil if there is none.
+func (fl *flight) takePlace() *spoolReader {
+	fl.mu.Lock()
+	defer fl.mu.Unlock()
+	place := fl.place
+	fl.place, fl.alone = nil, true
+	return place
+}
+
+// leaveFirst is leave for the reader who started the fill.
+func (fl *flight) leaveFirst() {
+	if place := fl.takePlace(); place != nil {
+		place.close()
+	}
+	fl.leave()
 }
 
 // takeBody hands the unshared body to one reader; nil if another has it.

@@ -34,6 +34,8 @@ type read struct {
 	specKnown bool
 	// seen is the fill that this reader waits for: it may share its response even if that is stale at once.
 	seen *flight
+	// own is the fill that this reader started, nil if it did not.
+	own *flight
 	// collapsed means that the reader waited for a fill that it did not start.
 	collapsed bool
 	waitUntil time.Time

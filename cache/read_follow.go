@@ -14,12 +14,13 @@ import (
 func (rd *read) direct() {
 	rd.seen, rd.collapsed = nil, false
 	fl := rd.c.start(nil, rd, false)
-	defer fl.leave()
+	defer fl.leaveFirst()
 	rd.follow(fl)
 }
 
 // follow waits for the head of the reader's own fill and answers from it.
 func (rd *read) follow(fl *flight) {
+	rd.own = fl
 	for {
 		select {
 		case <-fl.headReady:

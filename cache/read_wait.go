@@ -82,7 +82,7 @@ func (rd *read) lead(lease *fill.Lease) (answered bool) {
 	default:
 		fl := rd.c.start(lease, rd, false)
 		started = true
-		defer fl.leave()
+		defer fl.leaveFirst()
 		rd.follow(fl)
 		return true
 	}
@@ -108,7 +108,7 @@ func (rd *read) supersede(key fill.Key) (answered bool) {
 	if fl == nil {
 		return false
 	}
-	defer fl.leave()
+	defer fl.leaveFirst()
 	rd.follow(fl)
 	return true
 }

@@ -195,8 +195,8 @@ func (rd *read) reject(status int, why policy.Reason, result Result) {
 // stream sends a response whose body may still be arriving. False means that it can not be had from the start any more.
 func (rd *read) stream(fl *flight) bool {
 	h := &fl.head
-	body, ok := h.spool.reader()
-	if !ok {
+	body := rd.placeIn(fl)
+	if body == nil {
 		return false
 	}
 	defer body.close()
@@ -229,6 +229,17 @@ func (rd *read) stream(fl *flight) bool {
 		rd.sendTrailer(h.trailer)
 	}
 	return true
+}
+
+// placeIn returns this reader's place at the start of the body, nil if it can not be had any more.
+func (rd *read) placeIn(fl *flight) *spoolReader {
+	if rd.own == fl {
+		if place := fl.takePlace(); place != nil {
+			return place
+		}
+	}
+	place, _ := fl.head.spool.reader()
+	return place
 }
 
 // reasonOf is why this request went to the origin; a response that can not be stored says so itself.

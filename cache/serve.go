@@ -12,6 +12,9 @@ import (
 	"github.com/swrproxy/swrproxy/policy"
 )
 
+// smallBody is the length up to which a reader who needs no body waits for it all the same, so that its next request finds the record.
+const smallBody = 64 << 10
+
 // copyBufferSize is the size of the buffers that bodies from disk and from upstreams are copied with.
 const copyBufferSize = 32 << 10
 
@@ -212,6 +215,10 @@ func (rd *read) stream(fl *flight) bool {
 	rd.setTTL(h)
 	policy.AddCacheStatus(out, &rd.status)
 	if !h.failed && rd.answeredCondition(h.status, out, h.admission.Life.BornAt) {
+		if h.length >= 0 && h.length <= smallBody {
+			_ = http.NewResponseController(rd.w).Flush()
+			rd.settled(body)
+		}
 		return true
 	}
 	start, length := int64(0), h.length

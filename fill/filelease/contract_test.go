@@ -1,6 +1,8 @@
 package filelease
 
 import (
+	"fmt"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -10,6 +12,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(holderVar); dir != "" {
+		if err := holder(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	goleak.VerifyTestMain(m)
 }
 

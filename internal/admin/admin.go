@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/rs/zerolog"
+
+	"github.com/swrproxy/swrproxy/cache"
 )
 
 // Options are the settings of an [Admin].
@@ -25,6 +27,12 @@ type Options struct {
 	Pprof bool
 	// Ready tells whether the process wants traffic, and if not why, in a word such as "draining". Nil means always.
 	Ready func() (ok bool, why string)
+	// Cache is what the paths below /v1 act on. Nil leaves them out.
+	Cache Cache
+	// Tiers are the stores by name, for /v1/stats.
+	Tiers map[string]cache.StatsSource
+	// Refills is how many URLs are fetched at once for purges with "refresh". 0 means 16.
+	Refills int
 	// Logger gets what net/http has to say. The zero value drops it.
 	Logger zerolog.Logger
 }
@@ -35,6 +43,7 @@ var ErrNoToken = errors.New("admin: an address that is not loopback needs admin.
 // Admin is the operator's listener.
 type Admin struct {
 	o      Options
+	api    *api // nil without a cache
 	mux    *http.ServeMux
 	open   *http.ServeMux // paths that need no token
 	server *http.Server
@@ -55,6 +64,10 @@ func New(o Options) (*Admin, error) {
 	}
 	if o.Pprof {
 		a.mountPprof()
+	}
+	if o.Cache != nil {
+		a.api = newAPI(o)
+		a.api.mount(a.mux)
 	}
 	a.mux.HandleFunc("/", notFound)
 	return a, nil
@@ -100,8 +113,11 @@ func (a *Admin) Addr() net.Addr {
 	return a.ln.Addr()
 }
 
-// Close stops serving: requests under way may finish until ctx ends. Without Start it does nothing.
+// Close stops serving: requests under way may finish until ctx ends. Refills that wait are dropped, those that run are left to the cache.
 func (a *Admin) Close(ctx context.Context) error {
+	if a.api != nil {
+		a.api.refiller.close()
+	}
 	if a.server == nil {
 		return nil
 	}

@@ -1,14 +1,17 @@
-// Package admin is the operator's listener: health, readiness, metrics, profiles, and whatever else is mounted on it.
+// Package admin is the operator's listener: health, readiness, metrics, profiles, and an API to look into the cache and to purge it.
 //
 // # Usage
 //
-//	a, err := admin.New(admin.Options{Listen: "127.0.0.1:8081", Gatherer: registry, Ready: ready})
-//	a.Handle("POST /v1/purge", purge)   // before Start
+//	a, err := admin.New(admin.Options{Listen: "127.0.0.1:8081", Cache: cache, Gatherer: registry, Ready: ready})
 //	err = a.Start()
 //	err = a.Close(ctx)
 //
 // Paths: /healthz says that the process serves, /readyz that it wants traffic, /metrics speaks the Prometheus formats, and
-// /debug/pprof/ is there if asked for.
+// /debug/pprof/ is there if asked for. With a cache there are POST /v1/purge, GET /v1/records, POST /v1/refresh and GET /v1/stats;
+// docs/admin-api.md describes them. Input is decoded strictly: an unknown field, a wrong type, or two selectors are an error that names
+// field, value and what would be right.
+//
+// [PurgeMethod] is the PURGE method of the public listener, for those who want it.
 //
 // # Who may ask
 //
@@ -18,7 +21,8 @@
 //
 // # Concurrency
 //
-// An Admin is safe for concurrent use once started; Handle belongs before Start. Its goroutine is the server's, which Close ends.
+// An Admin is safe for concurrent use once started; Handle belongs before Start. Its goroutines are the server's and, while purges have
+// left URLs to fetch afresh, up to Options.Refills more. Close ends them.
 //
 // # Errors
 //

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"log"
@@ -44,7 +45,8 @@ func writeText(w http.ResponseWriter, status int, text string) {
 	_, _ = io.WriteString(w, text+"\n") // a client that is gone needs no answer
 }
 
-// Error is the body of every refusal: {"error":{"status":404,"message":"no such path"}}.
+// Error is the body of every refusal: {"error":{"status":404,"message":"no such path"}}. One that the sender can mend names field, value and
+// what would be right as well.
 type Error struct {
 	Error ErrorDetail `json:"error"`
 }
@@ -53,22 +55,28 @@ type Error struct {
 type ErrorDetail struct {
 	Status  int    `json:"status"`
 	Message string `json:"message"`
+	// Field, Value and Mend are where a request is wrong, what it says there, and what would be right; "" where that does not apply.
+	Field string `json:"field,omitempty"`
+	Value string `json:"value,omitempty"`
+	Mend  string `json:"mend,omitempty"`
 }
 
 // WriteError answers with status and message.
 func WriteError(w http.ResponseWriter, status int, message string) {
-	WriteJSON(w, status, Error{ErrorDetail{Status: status, Message: message}})
+	WriteJSON(w, status, Error{Error: ErrorDetail{Status: status, Message: message}})
 }
 
 // WriteJSON answers with v. It panics if v cannot be encoded, which is the programmer's error.
 func WriteJSON(w http.ResponseWriter, status int, v any) {
-	b, err := json.Marshal(v)
-	if err != nil {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // nosniff is set, and people read the URLs
+	if err := enc.Encode(v); err != nil {
 		panic("admin: " + err.Error())
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(b, '\n')) // a client that is gone needs no answer
+	_, _ = w.Write(b.Bytes()) // a client that is gone needs no answer
 }
 
 // standardLog is what net/http writes to.

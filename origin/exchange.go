@@ -97,6 +97,7 @@ func (t *target) send(out *outbound) (*http.Response, *http.Transport, *Error) {
 		resp, failure := checkSwitch(t, out, resp)
 		return resp, tr, failure
 	}
+	trimNames(resp.Header)
 	hopbyhop.Strip(resp.Header)
 	return resp, tr, nil
 }

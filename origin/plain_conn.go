@@ -83,24 +83,31 @@ func (c *plainConn) exchange(o *outbound, head []byte) (*http.Response, error) {
 	return resp, nil
 }
 
+// maxInterim is how many 1xx responses an origin may send before its final one: more than any has a use for.
+const maxInterim = 32
+
+var errInterim = fmt.Errorf("more than %d interim responses", maxInterim)
+
 func (c *plainConn) respond(o *outbound, head []byte, b *plainBody) (*http.Response, error) {
 	if err := c.send(head); err != nil {
 		return nil, err
 	}
 	trace := httptrace.ContextClientTrace(o.ctx)
-	for {
+	for interim := 0; ; interim++ {
 		resp, err := c.readResponse(o, b)
 		switch {
 		case err != nil:
 			return nil, c.headError(err)
 		case resp.StatusCode == http.StatusSwitchingProtocols:
 			return nil, &Error{Class: ClassProtocol, URL: c.plain.t.name, Err: errSwitched}
+		case resp.StatusCode < 200 && resp.StatusCode >= 100 && interim == maxInterim:
+			return nil, &Error{Class: ClassProtocol, URL: c.plain.t.name, Err: errInterim}
 		case resp.StatusCode < 200 && resp.StatusCode >= 100:
 			if trace != nil && trace.Got1xxResponse != nil {
 				if err := trace.Got1xxResponse(resp.StatusCode, textproto.MIMEHeader(resp.Header)); err != nil {
 					return nil, err
 				}
-				c.headLeft = maxResponseHead // whoever looks at them bounds their number, as with net/http
+				c.headLeft = maxResponseHead
 			}
 		default:
 			return resp, nil

@@ -7,17 +7,25 @@ import (
 	"net/textproto"
 	"strconv"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/swrproxy/swrproxy/internal/hopbyhop"
 )
 
 // readResponse reads the head of a response. The usual ones, complete in the buffer and clean to the last byte, are parsed here; everything else is
-// left to net/http, byte for byte.
+// left to net/http, byte for byte, and what net/http does not say of it is added.
 func (c *plainConn) readResponse(o *outbound, b *plainBody) (*http.Response, error) {
 	b.src, b.left, b.last = nil, 0, false // a 1xx response may have been before
+	var seen responseHead
+	var raw string
 	if _, err := c.br.Peek(1); err == nil {
 		buffered, _ := c.br.Peek(c.br.Buffered())
 		if end := bytes.Index(buffered, endOfHead); end >= 0 {
-			head, clean := parseHead(string(buffered[:end+len(endOfHead)]))
-			resp, err := head.response(o, b)
+			var clean bool
+			raw = string(buffered[:end+len(endOfHead)])
+			seen, clean = parseHead(raw)
+			resp, err := seen.response(o, b)
 			if clean && (resp != nil || err != nil) {
 				_, _ = c.br.Discard(end + len(endOfHead)) // as many are there
 				return resp, err
@@ -25,10 +33,35 @@ func (c *plainConn) readResponse(o *outbound, b *plainBody) (*http.Response, err
 		}
 	}
 	resp, err := http.ReadResponse(c.br, o.in)
-	if err == nil {
-		b.src, b.last = resp.Body, resp.Close
+	if err != nil {
+		return nil, err
 	}
-	return resp, err
+	b.src, b.last = resp.Body, resp.Close
+	return resp, mend(resp, &seen, raw)
+}
+
+// mend does what net/http leaves undone in a head: fields that Connection lists beside close go with it (RFC 9110 §7.6.1), white space behind names
+// is removed (RFC 9112 §5.1), and a coding in HTTP/1.0, of which nobody knows whether it was applied, is refused (RFC 9112 §6.1).
+func mend(resp *http.Response, seen *responseHead, raw string) error {
+	hopbyhop.DeleteListed(resp.Header, seen.header["Connection"])
+	trimNames(resp.Header)
+	if resp.ProtoMajor == 1 && resp.ProtoMinor == 0 && strings.Contains(strings.ToLower(raw), "\ntransfer-encoding") {
+		return errOldCoding
+	}
+	return nil
+}
+
+// trimNames gives fields whose names were followed by white space their proper names: RFC 9112 §5.1.
+func trimNames(h http.Header) {
+	for name, values := range h {
+		proper := strings.TrimRight(name, " \t")
+		if len(proper) == len(name) {
+			continue
+		}
+		delete(h, name)
+		proper = textproto.CanonicalMIMEHeaderKey(proper)
+		h[proper] = append(h[proper], values...)
+	}
 }
 
 var endOfHead = []byte("\r\n\r\n")
@@ -45,6 +78,9 @@ type responseHead struct {
 
 // errFraming refuses a response that may end in two places (RFC 9112 §6.3).
 var errFraming = errors.New("response with both Transfer-Encoding and Content-Length")
+
+// errOldCoding refuses an HTTP/1.0 response with Transfer-Encoding.
+var errOldCoding = errors.New("HTTP/1.0 response with Transfer-Encoding")
 
 // response makes the response and tells the body where it ends: RFC 9112 §6.3. Nil without an error is for net/http: chunked and unlimited bodies.
 //
@@ -95,6 +131,7 @@ func parseHead(s string) (h responseHead, clean bool) {
 	for i := range n {
 		line, rest, _ = strings.Cut(rest, "\r\n")
 		name, value, ok := strings.Cut(line, ":")
+		name = strings.TrimRight(name, " \t")
 		if !ok || !isToken(name) {
 			return h, false
 		}
@@ -142,13 +179,7 @@ func (h *responseHead) note(name, value string) bool {
 		}
 		h.transfer = value
 	case "Connection":
-		switch strings.ToLower(value) {
-		case "close":
-			h.close = true
-		case "keep-alive":
-		default:
-			return false
-		}
+		h.close = h.close || httpguts.HeaderValuesContainsToken([]string{value}, "close")
 	case "Trailer", "Pragma":
 		return false
 	}

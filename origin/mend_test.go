@@ -79,7 +79,7 @@ func TestSpaceBehindNames(t *testing.T) {
 		"chunked": "Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			resp, body, err := exchangeWith(t, "HTTP/1.1 200 OK\r\nCache-Control : no-store\r\nset-cookie\t: a=b\r\n"+framing)
+			resp, body, err := exchangeWith(t, "HTTP/1.1 200 OK\r\nCache-Control : no-store\r\nset-cookie : a=b\r\n"+framing)
 			if err != nil || body != "ab" {
 				t.Fatalf("%q, %v", body, err)
 			}

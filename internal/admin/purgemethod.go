@@ -19,8 +19,8 @@ const allowedMethods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 // all others the method does not exist: 405. It never reaches the origin. Immutable.
 type PurgeMethod struct {
 	Cache Cache
-	// Allow are the networks of the peers that may purge. None means nobody.
-	Allow []netip.Prefix
+	// Allow returns the networks of the peers that may purge now. None means nobody.
+	Allow func() []netip.Prefix
 	// Scheme tells a request's scheme, as in cache.Config.
 	Scheme func(*http.Request) string
 	// Observer is told of each PURGE that is refused; the cache tells its own of the others.
@@ -79,7 +79,7 @@ func (p PurgeMethod) allows(r *http.Request) bool {
 		return false
 	}
 	addr := peer.Addr().Unmap().WithZone("")
-	for _, n := range p.Allow {
+	for _, n := range p.Allow() {
 		if n.Contains(addr) {
 			return true
 		}

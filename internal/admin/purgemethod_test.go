@@ -41,7 +41,7 @@ func TestPurgeMethod(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f, obs := &fakeCache{}, &refusals{}
 			next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(299) })
-			h := PurgeMethod{Cache: f, Allow: c.allow, Scheme: func(*http.Request) string { return "http" }, Observer: obs}.Wrap(next)
+			h := PurgeMethod{Cache: f, Allow: func() []netip.Prefix { return c.allow }, Scheme: func(*http.Request) string { return "http" }, Observer: obs}.Wrap(next)
 			r := httptest.NewRequest(c.method, "/x/../a%2fb?c=%zz", nil)
 			r.Host, r.RemoteAddr = "Example.org:80", c.peer
 			if key, value, ok := strings.Cut(c.header, ": "); ok {

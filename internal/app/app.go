@@ -47,6 +47,7 @@ type App struct {
 	pools     origins
 	state     atomic.Uint32 // of type state
 	trusted   atomic.Pointer[[]netip.Prefix]
+	purgers   atomic.Pointer[[]netip.Prefix]
 
 	mu  sync.Mutex // guards following; serialises reloads
 	cfg *config.Config
@@ -76,6 +77,7 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	}
 	a := &App{o: o, cfg: cfg}
 	a.trusted.Store(&cfg.TrustedProxies)
+	a.purgers.Store(&cfg.Purge.Allow)
 	if err := a.build(); err != nil {
 		a.abandon()
 		return nil, err
@@ -146,7 +148,7 @@ func (a *App) buildCache(*prometheus.Registry) error {
 func (a *App) buildServer(*prometheus.Registry) (err error) {
 	o := serverOptions(a.cfg)
 	o.Hits, o.Logger = a.cache, a.logger
-	a.server, err = server.New(o, a.cache.Proxy(nil))
+	a.server, err = server.New(o, a.Handler())
 	return err
 }
 
@@ -156,7 +158,7 @@ func (a *App) buildAdmin(registry *prometheus.Registry) (err error) {
 	}
 	a.admin, err = admin.New(admin.Options{
 		Listen: a.cfg.Admin.Listen.Addr, Token: string(a.cfg.Admin.Token), Pprof: a.cfg.Admin.Pprof,
-		Gatherer: registry, Ready: a.ready, Logger: a.logger,
+		Gatherer: registry, Ready: a.ready, Logger: a.logger, Cache: a.cache, Tiers: a.tiers.counted, Refills: refillsOf(a.cfg.Fill),
 	})
 	return err
 }
@@ -168,7 +170,12 @@ func (a *App) ready() (ok bool, why string) {
 }
 
 // Handler returns what the listeners serve, for tests and for serving it otherwise.
-func (a *App) Handler() http.Handler { return a.cache.Proxy(nil) }
+func (a *App) Handler() http.Handler {
+	purge := admin.PurgeMethod{
+		Cache: a.cache, Allow: func() []netip.Prefix { return *a.purgers.Load() }, Scheme: a.scheme, Observer: a.telemetry,
+	}
+	return purge.Wrap(a.cache.Proxy(nil))
+}
 
 // Start binds every address, or none, begins to serve, and prints the addresses.
 func (a *App) Start() error {

@@ -9,7 +9,7 @@ import (
 )
 
 // live are the sections that Reload can change. The rest waits for the next start.
-var live = []string{"rules", "origins", "trusted_proxies", "log.level"}
+var live = []string{"rules", "origins", "trusted_proxies", "purge", "log.level"}
 
 // Reload reads the settings again and puts rules, origins, log level and certificates into use. A mistake anywhere keeps everything as
 // it was. What came of it is logged and returned.
@@ -58,6 +58,7 @@ func (a *App) use(next *config.Config) error {
 	}
 	a.telemetry.SetRules(ruleNames(next))
 	a.trusted.Store(&next.TrustedProxies)
+	a.purgers.Store(&next.Purge.Allow)
 	a.pools.swap(set)
 	a.pools.retire(before.without(set))
 	return nil
@@ -83,6 +84,7 @@ func (a *App) tellRestart(next *config.Config) {
 func withLive(old, next *config.Config) *config.Config {
 	c := *old
 	c.Rules, c.Origins, c.TrustedProxies, c.Log.Level = next.Rules, next.Origins, next.TrustedProxies, next.Log.Level
+	c.Purge = next.Purge
 	return &c
 }
 

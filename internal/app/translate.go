@@ -77,6 +77,14 @@ func cacheRules(cfg *config.Config, set poolSet) []cache.Rule {
 	return out
 }
 
+// refillsOf is how many fills a purge may start at once behind its answer: few beside those of readers.
+func refillsOf(f config.Fill) int {
+	if f.Concurrency == 0 {
+		return 0
+	}
+	return min(max(f.Concurrency/8, 1), 16)
+}
+
 func ruleNames(cfg *config.Config) []string {
 	names := make([]string, 0, len(cfg.Rules))
 	for _, r := range cfg.Rules {

@@ -80,6 +80,7 @@ func TestBadFiles(t *testing.T) {
 		"url port":              {"origins: {app: {url: 'http://h:99999'}}\n", 1, 22, "origins.app.url", "port", "65535"},
 		"host":                  {"origins: {app: {url: http://h, host: 'a/b'}}\n", 1, 38, "origins.app.host", "not a host", "preserve"},
 		"network":               {o + "trusted_proxies: [10.0.0.0/33]\n", 2, 19, "trusted_proxies[0]", "not a network", "10.0.0.0/8"},
+		"network of purgers":    {o + "purge: { allow: [localhost] }\n", 2, 18, "purge.allow[0]", "not a network", "10.0.0.0/8"},
 		"loose network":         {o + "trusted_proxies: 10.1.2.3/8\n", 2, 18, "trusted_proxies[0]", "bits set", "write 10.0.0.0/8"},
 		"method":                {o + "rules: [{match: {methods: [get]}}]\n", 2, 28, "rules[0].match.methods[0]", "not in capitals", "write GET"},
 		"path pattern":          {o + "rules: [{match: {path: static}}]\n", 2, 24, "rules[0].match.path[0]", "not a path pattern", "/static/*"},

@@ -11,6 +11,7 @@ type Config struct {
 	TLS            []Certificate     `yaml:"tls"`
 	HTTP           HTTP              `yaml:"http"`
 	Admin          Admin             `yaml:"admin"`
+	Purge          Purge             `yaml:"purge"`
 	Log            Log               `yaml:"log"`
 	Memory         Memory            `yaml:"memory"`
 	Disk           Disk              `yaml:"disk"`
@@ -52,6 +53,11 @@ type Admin struct {
 
 // Enabled reports whether there is an admin listener.
 func (a Admin) Enabled() bool { return a.Listen.Addr != "" }
+
+// Purge is the PURGE method of the public listeners. Nobody allowed means that there is none.
+type Purge struct {
+	Allow []netip.Prefix `yaml:"allow"`
+}
 
 // Log says what is logged and how.
 type Log struct {

@@ -16,6 +16,7 @@ func (s *source) validate(cfg *Config) {
 	s.checkOrigins(cfg)
 	s.checkRules(cfg)
 	s.checkTrusted(cfg)
+	s.checkPurge(cfg)
 }
 
 func (s *source) checkListen(cfg *Config) {
@@ -116,6 +117,14 @@ func (s *source) checkTrusted(cfg *Config) {
 	for i, p := range cfg.TrustedProxies {
 		if p.Bits() == 0 {
 			s.warn(fmt.Sprintf("trusted_proxies[%d]", i), fmt.Sprintf("%s trusts everybody: any client can claim any address", p), "list the networks of your own proxies")
+		}
+	}
+}
+
+func (s *source) checkPurge(cfg *Config) {
+	for i, p := range cfg.Purge.Allow {
+		if p.Bits() == 0 {
+			s.warn(fmt.Sprintf("purge.allow[%d]", i), fmt.Sprintf("%s lets everybody purge", p), "list the addresses of your own publishers")
 		}
 	}
 }

@@ -8,7 +8,7 @@ BIN      ?= bin/swrproxy
 UNITS = $(shell $(GO) list ./... | grep -v '/integration')
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race fuzz integration conformance bench bench-peers lint check
+.PHONY: help build test race fuzz integration conformance fill-proof bench bench-peers lint check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ integration: ## black-box tests: real processes, scripted origins
 
 conformance: ## the public HTTP cache test suite (needs node and npm), writes docs/conformance.md
 	$(GO) run ./integration/conformance
+
+fill-proof: ## show that the lease keepers grant a key to one holder at a time
+	$(GO) run ./fill/internal/proof
 
 bench: ## Go benchmarks, compared with integration/bench/base.txt
 	$(GO) run ./integration/bench micro

@@ -25,6 +25,8 @@ var Edges = []Edge{
 
 	{"internal/config", "policy", "settings are checked and handed over in the terms of the judge who uses them"},
 	{"internal/server", "cache", "the hit path asks the engine for a prepared answer"},
+	{"internal/admin/...", "cache", "the admin API purges, explains and refreshes what the engine has"},
+	{"internal/admin", "policy", "reasons are told with the section that states them"},
 	{"internal/telemetry", "cache", "an Observer turns the engine's events into metrics and lines"},
 	{"internal/telemetry", "fill", "outcomes of fills are labels"},
 
@@ -41,6 +43,8 @@ var Edges = []Edge{
 	{"cache/...", "cache/internal/...", "shared by the stores, hidden from others"},
 
 	{"fill/...", "fill", "keepers and their contract suite speak fill's terms"},
+	{"fill/internal/...", "fill/filelease", "the proof runs every keeper"},
+	{"fill/internal/proof", "fill/internal/harness", "one command prints what the harness measures"},
 
 	{"origin", "internal/hopbyhop", "what is forwarded has no fields of a connection"},
 

@@ -82,7 +82,7 @@ func (c *Claim) Start() (*Lease, error) {
 // start is Claim.Start.
 func (s *shard) start(l *Lease) error {
 	s.mu.Lock()
-	was := state(l.state.Load())
+	was := l.is()
 	if was == stateLapsed && l.queued && s.table.remote != nil {
 		l.queued = false
 		s.setLocked(l, stateTaking)
@@ -99,12 +99,12 @@ func (s *shard) start(l *Lease) error {
 		return ErrStarted
 	case was == stateQueued:
 		s.setLocked(l, stateHeld)
-		l.until.Store(s.table.tenureEnd())
-		s.watchLocked(l, l.until.Load())
+		l.setEnd(s.table.tenureEnd())
+		s.watchLocked(l, l.end())
 	case was == stateLapsed:
 		s.retakeLocked(l, stateHeld, s.table.tenureEnd())
 	default:
-		l.gone = true
+		l.tied().gone = true
 		return startError(was)
 	}
 	l.queued = false

@@ -73,22 +73,38 @@ func (s state) cause() error {
 // Lease is the right to fill a key, and to commit what was filled. It belongs to one owner, who ends it with Settle. Nothing
 // else can: there is no release by key. Safe for concurrent use.
 type Lease struct {
+	// until is when the tenure ends, in the table's time; Renew moves it without the mutex. Read with end, written with setEnd: not an atomic type, because
+	// what is set before the lease is published needs no barrier.
+	until int64
+	// stateWord is a state, read anywhere, written under the mutex. Read with is, written with mark.
+	stateWord uint32
+	hash      uint32
+
 	key   Key
 	token uint64
 	shard *shard
-	// until is when the tenure ends, in the table's time. Moved by Renew without the mutex.
-	until atomic.Int64
-	state atomic.Uint32
-	hash  uint32
 
 	// Guarded by shard.mu.
 	place     int32 // in the heap of deadlines, from 1; 0: not there
 	queued    bool  // made by Queue and not started
-	gone      bool  // the owner of this displaced lease is done with it: no rollback brings it back
-	undone    bool  // the owner of this displaced lease has rolled it back: a rollback goes past it
-	robbed    bool  // the remote claim was lost while it was being taken
 	announced bool  // Announce was called
 	ties      *ties // see tied; set before the lease is given out if there is a Remote
+}
+
+func (l *Lease) is() state {
+	return state(atomic.LoadUint32(&l.stateWord))
+}
+
+func (l *Lease) mark(s state) {
+	atomic.StoreUint32(&l.stateWord, uint32(s))
+}
+
+func (l *Lease) end() int64 {
+	return atomic.LoadInt64(&l.until)
+}
+
+func (l *Lease) setEnd(at int64) {
+	atomic.StoreInt64(&l.until, at)
 }
 
 // ties are what a lease is connected to. Most leases of a table under load have nobody waiting and nobody displaced, so that these are
@@ -98,6 +114,9 @@ type ties struct {
 	own       *ownCtx // nil until somebody asked for the context
 	grip      Grip    // set before the lease is given out, nil without a Remote
 	displaced *Lease  // whom this lease took the key from
+	gone      bool    // the owner of this displaced lease is done with it: no rollback brings it back
+	undone    bool    // the owner of this displaced lease has rolled it back: a rollback goes past it
+	robbed    bool    // the remote claim was lost while it was being taken
 }
 
 // seen returns l's ties to look at. Called with the shard's mutex held.
@@ -139,7 +158,7 @@ type ownCtx struct {
 
 // claimed tells whether the lease keeps everybody else from the key. Called with the shard's mutex held.
 func (l *Lease) claimed() bool {
-	return state(l.state.Load()).claims()
+	return l.is().claims()
 }
 
 // claimState is the state in which l has its claim. Called with the shard's mutex held.
@@ -168,7 +187,7 @@ func (l *Lease) Context() context.Context {
 	defer l.shard.mu.Unlock()
 	t := l.tied()
 	if t.own == nil {
-		t.own = newOwnCtx(state(l.state.Load()).cause())
+		t.own = newOwnCtx(l.is().cause())
 	}
 	return t.own
 }
@@ -186,10 +205,10 @@ func newOwnCtx(ended error) *ownCtx {
 // A lease whose tenure is over takes its key again if nobody newer has had it since. Otherwise Renew returns ErrSuperseded,
 // ErrLeaseLost, ErrSettled or ErrClosed, and the lease stays ended.
 func (l *Lease) Renew() error {
-	if state(l.state.Load()) == stateHeld {
+	if l.is() == stateHeld {
 		// The store comes before the second look, as expiry first marks the lease and then looks at until: one of the two sees the other.
-		l.until.Store(l.shard.table.tenureEnd())
-		if state(l.state.Load()) == stateHeld {
+		l.setEnd(l.shard.table.tenureEnd())
+		if l.is() == stateHeld {
 			return nil
 		}
 	}
@@ -209,7 +228,7 @@ func (l *Lease) Announce() {
 //
 // Between this check and the commit a newer holder can still come and commit; the store compares tokens to order the two.
 func (l *Lease) CheckCommit() error {
-	if s := state(l.state.Load()); s != stateLapsed && s.cause() != nil {
+	if s := l.is(); s != stateLapsed && s.cause() != nil {
 		return s.cause()
 	}
 	if l.shard.table.remote == nil {

@@ -37,21 +37,21 @@ type Grip interface {
 func (s *shard) take(l *Lease, newer bool, to state) error {
 	grip, token, err := s.table.remote.Take(l.key, newer, func() { s.lose(l) })
 	s.mu.Lock()
-	if was := state(l.state.Load()); was != stateTaking {
+	if was := l.is(); was != stateTaking {
 		s.mu.Unlock()
 		if grip != nil {
 			_ = grip.Release() // the newer claim's or nobody's
 		}
 		return overtaken(was)
 	}
-	if err == nil && l.robbed {
+	if err == nil && l.seen().robbed {
 		err = ErrBusy
 	}
 	if err == nil {
 		l.tied().grip, l.token = grip, token
 		s.setLocked(l, to)
 		s.counts.granted++
-		s.watchLocked(l, l.until.Load())
+		s.watchLocked(l, l.end())
 		s.mu.Unlock()
 		return nil
 	}
@@ -84,15 +84,15 @@ func (s *shard) notTakenLocked(l *Lease, err error) ending {
 }
 
 func (s *shard) pollLaterLocked(l *Lease) {
-	l.until.Store(s.table.now() + int64(s.table.poll))
-	s.watchLocked(l, l.until.Load())
+	l.setEnd(s.table.now() + int64(s.table.poll))
+	s.watchLocked(l, l.end())
 }
 
 // pollForeign looks whether another process's claim, for which readers wait here, is over.
 func (s *shard) pollForeign(l *Lease) {
 	busy := s.table.remote.Busy(l.key)
 	s.mu.Lock()
-	if state(l.state.Load()) != stateForeign {
+	if l.is() != stateForeign {
 		s.mu.Unlock()
 		return
 	}
@@ -109,10 +109,10 @@ func (s *shard) pollForeign(l *Lease) {
 // lose ends a lease whose claim is somebody else's now.
 func (s *shard) lose(l *Lease) {
 	s.mu.Lock()
-	switch state(l.state.Load()) {
+	switch l.is() {
 	case stateHeld, stateQueued, stateLapsed:
 	case stateTaking:
-		l.robbed = true
+		l.tied().robbed = true
 		s.mu.Unlock()
 		return
 	default:
@@ -130,11 +130,11 @@ func (s *shard) lose(l *Lease) {
 func (s *shard) retake(l *Lease, to state) error {
 	err := l.ties.grip.Retake()
 	s.mu.Lock()
-	if was := state(l.state.Load()); was != stateTaking {
+	if was := l.is(); was != stateTaking {
 		s.mu.Unlock()
 		return was.cause()
 	}
-	if err == nil && l.robbed {
+	if err == nil && l.seen().robbed {
 		err = ErrLeaseLost
 	}
 	if err == nil {

@@ -63,24 +63,23 @@ func (e *ending) giveUp() {
 
 // setLocked moves l to a state and keeps the gauges.
 func (s *shard) setLocked(l *Lease, to state) {
-	s.counts.gauge(state(l.state.Load()), -1)
+	s.counts.gauge(l.is(), -1)
 	s.counts.gauge(to, 1)
-	l.state.Store(uint32(to))
+	l.mark(to)
 }
 
 // grantLocked makes a lease on a free key, or with a Remote a reservation that take completes.
 func (s *shard) grantLocked(key Key, hash uint32, to state, until int64) *Lease {
-	l := &Lease{key: key, shard: s, hash: hash}
-	l.until.Store(until)
+	l := &Lease{key: key, shard: s, hash: hash, until: until, stateWord: uint32(to)}
 	s.index.put(l)
 	if s.table.remote != nil {
-		s.setLocked(l, stateTaking)
+		l.stateWord = uint32(stateTaking)
 		return l
 	}
 	l.token = s.table.sequence.Next()
-	s.setLocked(l, to)
-	s.watchLocked(l, until)
+	s.counts.gauge(to, 1)
 	s.counts.granted++
+	s.watchLocked(l, until)
 	return l
 }
 
@@ -148,7 +147,7 @@ func (s *shard) expireSome() (ended []ending, foreign []*Lease, more bool) {
 		if !ok || first.at > now {
 			break
 		}
-		if state(first.l.state.Load()) == stateForeign && first.l.seen().signal != nil {
+		if first.l.is() == stateForeign && first.l.seen().signal != nil {
 			s.due.remove(first.l)
 			foreign = append(foreign, first.l)
 		} else if e, over := s.expireLocked(first.l, now); over {
@@ -165,7 +164,7 @@ func (s *shard) expireSome() (ended []ending, foreign []*Lease, more bool) {
 
 // expireLocked looks at one lease whose deadline passed: renewed meanwhile, over, or remembered long enough.
 func (s *shard) expireLocked(l *Lease, now int64) (e ending, over bool) {
-	was := state(l.state.Load())
+	was := l.is()
 	switch was {
 	case stateLapsed:
 		return s.endLocked(l, stateLost, Outcome{}), true
@@ -176,13 +175,13 @@ func (s *shard) expireLocked(l *Lease, now int64) (e ending, over bool) {
 		return ending{}, false
 	}
 	// Marked first, judged then: a Renew that this look misses finds the mark.
-	l.state.Store(uint32(stateLapsed))
-	if until := l.until.Load(); until > now {
-		l.state.Store(uint32(was))
+	l.mark(stateLapsed)
+	if until := l.end(); until > now {
+		l.mark(was)
 		s.watchLocked(l, until)
 		return ending{}, false
 	}
-	l.state.Store(uint32(was))
+	l.mark(was)
 	s.setLocked(l, stateLapsed)
 	s.counts.lapsed++
 	s.watchLocked(l, now+s.table.remember())
@@ -196,7 +195,7 @@ func (s *shard) endingLocked(l *Lease, out Outcome) ending {
 	if l.ties == nil {
 		return ending{}
 	}
-	e := ending{own: l.ties.own, cause: state(l.state.Load()).cause(), grip: l.ties.grip, signal: l.ties.signal, out: out}
+	e := ending{own: l.ties.own, cause: l.is().cause(), grip: l.ties.grip, signal: l.ties.signal, out: out}
 	l.ties.signal = nil
 	l.announced = false
 	return e
@@ -204,19 +203,23 @@ func (s *shard) endingLocked(l *Lease, out Outcome) ending {
 
 // endLocked takes l out of the table for good.
 func (s *shard) endLocked(l *Lease, to state, out Outcome) ending {
+	s.leaveLocked(l, to)
+	return s.endingLocked(l, out)
+}
+
+func (s *shard) leaveLocked(l *Lease, to state) {
 	s.index.remove(l)
 	s.due.remove(l)
 	s.setLocked(l, to)
-	return s.endingLocked(l, out)
 }
 
 // renew is the way of a lease that is not simply held: lapsed ones take their key again.
 func (s *shard) renew(l *Lease) error {
 	s.mu.Lock()
-	was := state(l.state.Load())
+	was := l.is()
 	switch {
 	case was == stateHeld:
-		l.until.Store(s.table.tenureEnd())
+		l.setEnd(s.table.tenureEnd())
 	case was == stateLapsed && s.table.remote == nil:
 		s.retakeLocked(l, stateHeld, s.table.tenureEnd())
 	case was == stateLapsed:
@@ -235,7 +238,7 @@ func (s *shard) renew(l *Lease) error {
 // retakeLocked gives a lease that nobody took the key from its claim back.
 func (s *shard) retakeLocked(l *Lease, to state, until int64) {
 	s.setLocked(l, to)
-	l.until.Store(until)
+	l.setEnd(until)
 	if l.ties != nil {
 		l.ties.own = nil // the old one has ended
 	}
@@ -245,7 +248,7 @@ func (s *shard) retakeLocked(l *Lease, to state, until int64) {
 
 func (s *shard) announce(l *Lease) {
 	s.mu.Lock()
-	if state(l.state.Load()) != stateHeld {
+	if l.is() != stateHeld {
 		s.mu.Unlock()
 		return
 	}
@@ -267,7 +270,7 @@ func (s *shard) settle(l *Lease, o Outcome) (counted bool, err error) {
 		o.Kind = Abandoned
 	}
 	s.mu.Lock()
-	was := state(l.state.Load())
+	was := l.is()
 	if was != stateHeld && was != stateQueued {
 		e := s.doneLateLocked(l, was)
 		s.mu.Unlock()
@@ -278,6 +281,12 @@ func (s *shard) settle(l *Lease, o Outcome) (counted bool, err error) {
 		s.setLocked(l, stateReleasing)
 		s.mu.Unlock()
 		return s.settleRemote(l, o)
+	}
+	if l.ties == nil { // nobody to tell
+		s.leaveLocked(l, stateSettled)
+		s.counts.settled++
+		s.mu.Unlock()
+		return true, nil
 	}
 	e := s.settleLocked(l, o)
 	s.mu.Unlock()
@@ -295,7 +304,7 @@ func (s *shard) settleLocked(l *Lease, o Outcome) ending {
 func (s *shard) settleRemote(l *Lease, o Outcome) (counted bool, err error) {
 	err = l.ties.grip.Release()
 	s.mu.Lock()
-	if was := state(l.state.Load()); was != stateReleasing {
+	if was := l.is(); was != stateReleasing {
 		s.mu.Unlock() // displaced or closed meanwhile
 		return false, errors.Join(was.cause(), err)
 	}
@@ -322,7 +331,7 @@ func (s *shard) doneLateLocked(l *Lease, was state) (e ending) {
 		s.counts.settledAgain++
 	default:
 		s.counts.settledOvertaken++
-		l.gone = true
+		l.tied().gone = true
 	}
 	l.setDisplaced(nil)
 	return e
@@ -333,7 +342,7 @@ func (s *shard) displaceLocked(l *Lease) (e ending) {
 	if l == nil {
 		return ending{}
 	}
-	was := state(l.state.Load())
+	was := l.is()
 	l.setDisplaced(restorable(l.seen().displaced))
 	e = s.endLocked(l, stateSuperseded, Outcome{Kind: Superseded})
 	if was.claims() {
@@ -345,10 +354,10 @@ func (s *shard) displaceLocked(l *Lease) (e ending) {
 // restorable returns the lease that a rollback brings back when l was displaced: l, or, if l's owner has tried to roll it back
 // too, the one before. An owner who is done with l otherwise has had the key: nobody older gets it back from that.
 func restorable(l *Lease) *Lease {
-	for l != nil && l.undone {
+	for l != nil && l.seen().undone {
 		l = l.seen().displaced
 	}
-	if l != nil && l.gone {
+	if l != nil && l.seen().gone {
 		return nil
 	}
 	return l
@@ -369,10 +378,10 @@ func (l *Lease) forgetBefore(token uint64) {
 // rollback ends l if it is still its own and puts the one it displaced back.
 func (s *shard) rollback(l *Lease) error {
 	s.mu.Lock()
-	was := state(l.state.Load())
+	was := l.is()
 	if was != stateHeld && was != stateQueued && was != stateLapsed {
 		defer s.mu.Unlock()
-		l.undone = true
+		l.tied().undone = true
 		s.counts.rollbackRefused++
 		return was.cause()
 	}
@@ -400,9 +409,9 @@ func (s *shard) rollbackLocked(l *Lease) ending {
 func (s *shard) rollbackRemote(l *Lease, old Grip) error {
 	err := l.ties.grip.Rollback(old)
 	s.mu.Lock()
-	was := state(l.state.Load())
+	was := l.is()
 	if was != stateReleasing {
-		l.undone = true
+		l.tied().undone = true
 		s.counts.rollbackRefused++
 		s.mu.Unlock()
 		return errors.Join(was.cause(), err)
@@ -436,7 +445,7 @@ func (s *shard) restoreDisplacedLocked(l *Lease, e *ending) {
 // restoreLocked brings a displaced lease back: it holds its key, or, if its time is over, may commit.
 func (s *shard) restoreLocked(l *Lease) {
 	s.index.put(l)
-	if until := l.until.Load(); until > s.table.now() {
+	if until := l.end(); until > s.table.now() {
 		s.retakeLocked(l, l.claimState(), until)
 		return
 	}

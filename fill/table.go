@@ -176,7 +176,7 @@ func (t *Table) DisplaceBefore(key Key, token uint64) bool {
 	s, hash := t.locate(key)
 	s.mu.Lock()
 	l := s.index.get(key, hash)
-	if l == nil || l.token >= token || state(l.state.Load()) == stateForeign {
+	if l == nil || l.token >= token || l.is() == stateForeign {
 		l.forgetBefore(token)
 		s.mu.Unlock()
 		return false

@@ -71,5 +71,6 @@ func rootCommand(p process) *cobra.Command {
 	serve := &cobra.Command{Use: "serve", Short: "Run the proxy (the same as without a command)", Args: cobra.NoArgs}
 	makeServe(serve, p)
 	root.AddCommand(serve, checkCommand(p), demoCommand(p), storeCommand(p), healthCommand(), versionCommand(p))
+	root.AddCommand(adminCommands(p)...)
 	return root
 }

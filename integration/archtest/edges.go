@@ -25,8 +25,10 @@ var Edges = []Edge{
 
 	{"internal/config", "policy", "settings are checked and handed over in the terms of the judge who uses them"},
 	{"internal/server", "cache", "the hit path asks the engine for a prepared answer"},
-	{"internal/admin/...", "cache", "the admin API purges, explains and refreshes what the engine has"},
+	{"internal/admin", "cache", "the admin API purges, explains and refreshes what the engine has"},
 	{"internal/admin", "policy", "reasons are told with the section that states them"},
+	{"internal/admin/client", "internal/admin", "both sides of the API share its types"},
+	{"internal/admin/client", "internal/config", "a running proxy is found by its settings"},
 	{"internal/telemetry", "cache", "an Observer turns the engine's events into metrics and lines"},
 	{"internal/telemetry", "fill", "outcomes of fills are labels"},
 

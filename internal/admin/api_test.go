@@ -208,7 +208,7 @@ func TestPurgeAnswers(t *testing.T) {
 		"hard":    {`{"all":true}`, nil, 200, `{"records":2,"tiers":{"disk":2,"memory":1},"keys":["app http://h/?a&b","k2"]}`},
 		"soft":    {`{"all":true,"soft":true}`, nil, 200, `{"records":2,"tiers":{"disk":2,"memory":1},"keys":["app http://h/?a&b","k2"],"soft":true}`},
 		"dry run": {`{"all":true,"dry_run":true,"refresh":true}`, nil, 200, `{"records":2,"tiers":{"disk":2,"memory":1},"keys":["app http://h/?a&b","k2"],"dry_run":true}`},
-		"not on disk": {`{"all":true}`, errors.New("sync store: no space"), 503, `{"error":{"status":503,"message":"purged until the process ends, but not on disk: sync store: no space",` +
+		"not on disk": {`{"all":true}`, errors.New("sync store: no space"), 503, `{"error":{"status":503,"message":"purged until the process ends, but not on disk: sync store: no space; send it again when the disk works",` +
 			`"mend":"send it again when the disk works"},"result":{"records":2,"tiers":{"disk":2,"memory":1},"keys":["app http://h/?a&b","k2"]}}`},
 		"closed": {`{"all":true}`, cache.ErrClosed, 503, `{"error":{"status":503,"message":"the proxy is stopping"}}`},
 	} {

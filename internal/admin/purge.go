@@ -64,9 +64,9 @@ func writePurge(w http.ResponseWriter, ans PurgeAnswer, err error) {
 	case errors.Is(err, cache.ErrClosed):
 		WriteError(w, http.StatusServiceUnavailable, "the proxy is stopping")
 	default:
-		const status = http.StatusServiceUnavailable
+		const status, mend = http.StatusServiceUnavailable, "send it again when the disk works"
 		WriteJSON(w, status, purgeFailure{
-			ErrorDetail{Status: status, Message: "purged until the process ends, but not on disk: " + err.Error(), Mend: "send it again when the disk works"},
+			ErrorDetail{Status: status, Message: "purged until the process ends, but not on disk: " + err.Error() + "; " + mend, Mend: mend},
 			ans,
 		})
 	}

@@ -191,6 +191,7 @@ func (s *Store) discard(h, token uint64, why error) {
 	_, queued := s.queue.latest[h]
 	if !queued && !s.closed {
 		s.counts.damaged.Add(1)
+		s.gone.Add(h, token)
 		s.pushLocked(&op{hash: h, token: token, cost: opOverhead})
 	}
 	s.mu.Unlock()

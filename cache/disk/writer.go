@@ -189,6 +189,8 @@ func (w *writer) commit(bounded bool, f func(*txn) error) error {
 		if err := t.save(); err != nil {
 			return err
 		}
+		// Before anybody can find them gone: else a straggler that an evicted record had overtaken could come in between.
+		w.s.remember(t.evicted)
 		return w.s.opt.fault(faultCommit)
 	})
 	if err != nil {
@@ -196,7 +198,7 @@ func (w *writer) commit(bounded bool, f func(*txn) error) error {
 	}
 	w.st = t.st
 	w.s.counts.commits.Add(1)
-	w.s.forget(t.evicted)
+	w.s.countEvicted(t.evicted)
 	for _, id := range t.unlink {
 		w.s.removeBody(id)
 	}
@@ -229,13 +231,17 @@ func (w *writer) publish() {
 	g.onDisk.Store(size + int64(w.st.fileBytes))
 }
 
-// forget remembers the tokens of evicted records and counts them.
-func (s *Store) forget(list []victim) {
+// remember keeps the tokens of records that are about to be evicted.
+func (s *Store) remember(list []victim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.removals++
 	for _, v := range list {
 		s.gone.Add(v.hash, v.token)
+	}
+}
+
+func (s *Store) countEvicted(list []victim) {
+	for _, v := range list {
 		if v.expired {
 			s.counts.expired.Add(1)
 		} else {

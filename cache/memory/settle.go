@@ -87,6 +87,15 @@ func (t *settler) pass(s *Store) {
 	}
 }
 
+// barrier waits until ristretto has done, and told, all that it had begun.
+func (t *settler) barrier(s *Store) {
+	t.passMu.Lock()
+	defer t.passMu.Unlock()
+	if !s.closing.Load() {
+		s.tier.Wait()
+	}
+}
+
 // apply hands a to ristretto unless it was overtaken.
 func (s *Store) apply(a *arrival) {
 	sh := s.shard(a.hash)

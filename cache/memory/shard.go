@@ -21,6 +21,7 @@ type shard struct {
 	mu      sync.RWMutex // guards following
 	arrived map[uint64]*arrival
 	ghosts  forgotten.Tokens
+	newest  uint64 // the highest token of any record put
 	closed  bool
 }
 

@@ -10,7 +10,11 @@ func (s *Store) Put(r *cache.Record) cache.PutResult {
 	h := s.hash(r.Key)
 	a := &arrival{hash: h, rec: r, cost: r.Cost()}
 	large := a.cost > s.sizes.window
-	result, queued := s.arrive(a)
+	result, queued := s.arrive(a, false)
+	if result == cache.PutUnknown {
+		s.settle.barrier(s)
+		result, queued = s.arrive(a, true)
+	}
 	if !queued {
 		return result
 	}
@@ -31,7 +35,9 @@ func (s *Store) wasRejected(a *arrival) bool {
 	return a.rejected
 }
 
-func (s *Store) arrive(a *arrival) (result cache.PutResult, queued bool) {
+// arrive puts a into the overlay. A straggler, whose token is below one that its shard has seen, gets no result at first: ristretto may
+// just have dropped a newer record of the key and not said so yet. After a barrier it has, so the second time is sure.
+func (s *Store) arrive(a *arrival, sure bool) (result cache.PutResult, queued bool) {
 	sh := s.shard(a.hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -44,9 +50,12 @@ func (s *Store) arrive(a *arrival) (result cache.PutResult, queued bool) {
 		return cache.PutStored, false
 	case have != nil && have.Key == a.rec.Key && have.Token > a.rec.Token, sh.ghosts.Floor(a.hash) > a.rec.Token:
 		return cache.PutOlder, false
+	case have == nil && !sure && a.rec.Token < sh.newest:
+		return cache.PutUnknown, false
 	case a.cost > s.sizes.main:
 		return s.refuseLocked(sh, a, have)
 	}
+	sh.newest = max(sh.newest, a.rec.Token)
 	s.replaceLocked(sh, a)
 	return cache.PutStored, true
 }
@@ -54,6 +63,7 @@ func (s *Store) arrive(a *arrival) (result cache.PutResult, queued bool) {
 // refuseLocked turns a down for its size. The record that it would have replaced has been overtaken, so that goes.
 func (s *Store) refuseLocked(sh *shard, a *arrival, have *cache.Record) (cache.PutResult, bool) {
 	s.counts.rejected.Add(1)
+	sh.newest = max(sh.newest, a.rec.Token)
 	sh.ghosts.Add(a.hash, a.rec.Token)
 	if have == nil || have.Key != a.rec.Key {
 		return cache.PutRefused, false

@@ -80,19 +80,20 @@ func (s *Store) promotes(h uint64, r *cache.Record) bool {
 // Put publishes r in both tiers. It is stored if one of them took it.
 func (s *Store) Put(r *cache.Record) cache.PutResult {
 	st := s.stripe(maphash.String(s.seed, r.Key))
-	st.begin()
+	ticket := st.begin()
 	result := s.dsk.Put(r)
-	st.end(func() { result = s.putMemory(r, result) })
+	st.end(ticket, func(alone bool) { result = s.putMemory(r, result, alone) })
 	return result
 }
 
-// putMemory carries to memory what became of r on disk.
-func (s *Store) putMemory(r *cache.Record, onDisk cache.PutResult) cache.PutResult {
+// putMemory carries to memory what became of r on disk. What disk has and memory can not or may not hold is taken out of memory.
+func (s *Store) putMemory(r *cache.Record, onDisk cache.PutResult, alone bool) cache.PutResult {
 	if onDisk == cache.PutOlder {
 		return onDisk
 	}
-	if p, _ := r.Body.Bytes(); int64(len(p)) > s.maxBody && onDisk == cache.PutStored {
-		s.mem.Delete(r.Key, r.Token) // disk has the newer one
+	p, _ := r.Body.Bytes()
+	if onDisk == cache.PutStored && (!alone || int64(len(p)) > s.maxBody) {
+		s.mem.Delete(r.Key, r.Token)
 		return onDisk
 	}
 	switch inMemory := s.mem.Put(r); {
@@ -108,9 +109,9 @@ func (s *Store) putMemory(r *cache.Record, onDisk cache.PutResult) cache.PutResu
 // Delete forgets the record of this key in both tiers if its token is not above token, and tells whether there was one.
 func (s *Store) Delete(key string, token uint64) bool {
 	st := s.stripe(maphash.String(s.seed, key))
-	st.begin()
+	ticket := st.begin()
 	was := s.dsk.Delete(key, token)
-	st.end(func() { was = s.mem.Delete(key, token) || was })
+	st.end(ticket, func(bool) { was = s.mem.Delete(key, token) || was })
 	return was
 }
 

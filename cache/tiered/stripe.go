@@ -3,7 +3,7 @@ package tiered
 import "sync"
 
 const (
-	stripeBits = 6
+	stripeBits = 10
 	numStripes = 1 << stripeBits
 )
 
@@ -18,27 +18,42 @@ const (
 //	                            deletes on disk
 //	                            end: deletes in memory
 //	ifQuiet(1): not any more, the record stays out
+//
+// Two changes at once may reach the tiers in different orders. One that was not alone can not know whether disk still holds what it
+// put there, so it leaves memory without the key, and the next read promotes:
+//
+//	put of token 1              put of token 2              reader
+//	disk takes 1
+//	                            disk takes 2
+//	                                                        finds 2 on disk
+//	would put 1 into memory
+//	                                                        would find 1 there
 type stripe struct {
 	mu      sync.Mutex // guards following
-	ticket  uint64     // counts changes begun
+	ticket  uint64     // counts changes begun; never 0 once one has
 	changes int        // under way
 }
 
 func (s *Store) stripe(h uint64) *stripe { return &s.stripes[h>>(64-stripeBits)] }
 
-func (st *stripe) begin() {
+// begin starts a change. The ticket is 0 if another is under way.
+func (st *stripe) begin() (ticket uint64) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.ticket++
 	st.changes++
+	if st.changes > 1 {
+		return 0
+	}
+	return st.ticket
 }
 
-// end runs the last step of a change. last must not wait for I/O.
-func (st *stripe) end(last func()) {
+// end runs the last step of a change and tells it whether it was alone from begin to end. last must not wait for I/O.
+func (st *stripe) end(ticket uint64, last func(alone bool)) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.changes--
-	last()
+	last(st.ticket == ticket)
 }
 
 func (st *stripe) look() (ticket uint64, quiet bool) {

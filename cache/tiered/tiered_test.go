@@ -143,10 +143,61 @@ func TestPromotionAfterDelete(t *testing.T) {
 	if _, ok := s.Get("a"); ok {
 		t.Error("the deleted record came back")
 	}
-	if st.begin(); func() bool { _, quiet := st.look(); return quiet }() {
+	ticket = st.begin()
+	if _, quiet := st.look(); quiet {
 		t.Error("a stripe with a change under way says that it is quiet")
 	}
-	st.end(func() {})
+	st.end(ticket, func(alone bool) {
+		if !alone {
+			t.Error("a change without another says that it was not alone")
+		}
+	})
+}
+
+// Of two puts at once the older may reach memory last: it leaves memory to the next read, which finds the newer one on disk. It
+// does not matter which of them began first.
+func TestPutsOvertakeEachOther(t *testing.T) {
+	for _, olderFirst := range []bool{true, false} {
+		s := open(t, t.TempDir(), 1<<20, 64<<20)
+		older, newer := cachetest.Record("a", 1, 100), cachetest.Record("a", 2, 100)
+		st := s.stripe(hashOf(s, "a"))
+		first, second := st.begin(), st.begin()
+		if !olderFirst {
+			first, second = second, first
+		}
+		s.dsk.Put(older)
+		s.dsk.Put(newer)
+		wantToken := func(want uint64) {
+			t.Helper()
+			if r, ok := s.Get("a"); !ok || r.Token != want {
+				t.Errorf("older first %t: got %v, %t, want token %d", olderFirst, r, ok, want)
+			}
+		}
+		wantToken(2)
+		st.end(first, func(alone bool) { s.putMemory(older, cache.PutStored, alone) })
+		wantToken(2)
+		st.end(second, func(alone bool) { s.putMemory(newer, cache.PutStored, alone) })
+		wantToken(2)
+		if !inMemory(t, s, "a") {
+			t.Error("the newer record is not in memory")
+		}
+	}
+}
+
+// A put that a delete overtakes does not bring its record back into memory.
+func TestDeleteOvertakesPut(t *testing.T) {
+	s := open(t, t.TempDir(), 1<<20, 64<<20)
+	r := cachetest.Record("a", 1, 100)
+	st := s.stripe(hashOf(s, "a"))
+	ticket := st.begin()
+	s.dsk.Put(r)
+	if !s.Delete("a", 5) {
+		t.Error("nothing deleted")
+	}
+	st.end(ticket, func(alone bool) { s.putMemory(r, cache.PutStored, alone) })
+	if _, ok := s.Get("a"); ok {
+		t.Error("the deleted record came back")
+	}
 }
 
 func hashOf(s *Store, key string) uint64 { return maphash.String(s.seed, key) }

@@ -85,7 +85,7 @@ type Lease struct {
 	shard *shard
 
 	// Guarded by shard.mu.
-	place     int32 // in the heap of deadlines, from 1; 0: not there
+	place     int32 // in the heap of deadlines, from 1, or among the fresh of a rush, from −1; 0: in neither
 	queued    bool  // made by Queue and not started
 	announced bool  // Announce was called
 	ties      *ties // see tied; set before the lease is given out if there is a Remote

@@ -19,6 +19,7 @@ type shard struct {
 	due    deadlines
 	timer  *time.Timer // made with the first lease
 	armed  int64       // when the timer fires, 0 if it is not set
+	rush   rush
 	closed bool
 	counts counts
 
@@ -68,18 +69,28 @@ func (s *shard) setLocked(l *Lease, to state) {
 	l.mark(to)
 }
 
+// fromNow, as the end of a claim, is a tenure from the moment of the grant.
+const fromNow = 0
+
 // grantLocked makes a lease on a free key, or with a Remote a reservation that take completes.
 func (s *shard) grantLocked(key Key, hash uint32, to state, until int64) *Lease {
 	l := &Lease{key: key, shard: s, hash: hash, until: until, stateWord: uint32(to)}
 	s.index.put(l)
 	if s.table.remote != nil {
 		l.stateWord = uint32(stateTaking)
+		if until == fromNow {
+			l.until = s.table.tenureEnd()
+		}
 		return l
 	}
 	l.token = s.table.sequence.Next()
 	s.counts.gauge(to, 1)
 	s.counts.granted++
-	s.watchLocked(l, until)
+	if until == fromNow {
+		s.beginTenureLocked(l)
+	} else {
+		s.watchLocked(l, until)
+	}
 	return l
 }
 
@@ -209,7 +220,7 @@ func (s *shard) endLocked(l *Lease, to state, out Outcome) ending {
 
 func (s *shard) leaveLocked(l *Lease, to state) {
 	s.index.remove(l)
-	s.due.remove(l)
+	s.unwatchLocked(l)
 	s.setLocked(l, to)
 }
 
@@ -344,6 +355,9 @@ func (s *shard) displaceLocked(l *Lease) (e ending) {
 	}
 	was := l.is()
 	l.setDisplaced(restorable(l.seen().displaced))
+	if l.place < 0 {
+		s.stampLocked(l, s.table.tenureEnd()) // a rollback has to know its end
+	}
 	e = s.endLocked(l, stateSuperseded, Outcome{Kind: Superseded})
 	if was.claims() {
 		s.counts.superseded++

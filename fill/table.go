@@ -113,7 +113,7 @@ func (t *Table) TryAcquire(key Key) (*Lease, error) {
 		s.mu.Unlock()
 		return nil, err
 	}
-	l := s.takeLocked(old, key, hash, stateHeld, t.tenureEnd())
+	l := s.takeLocked(old, key, hash, stateHeld, fromNow)
 	s.mu.Unlock()
 	return s.granted(l, false, stateHeld)
 }
@@ -144,7 +144,7 @@ func (s *shard) takeLocked(old *Lease, key Key, hash uint32, to state, until int
 // Supersede takes key, whoever has it: a forced refresh. The present holder's context ends with ErrSuperseded and its commit is
 // refused; its waiters are woken with Superseded. An owner whose start then fails calls Rollback. The error is ErrClosed, or one of the Remote.
 func (t *Table) Supersede(key Key) (*Lease, error) {
-	return t.supersede(key, stateHeld, t.tenureEnd())
+	return t.supersede(key, stateHeld, fromNow)
 }
 
 func (t *Table) supersede(key Key, to state, until int64) (*Lease, error) {
@@ -206,8 +206,10 @@ func (s *shard) endAll() (ended []ending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	if s.timer != nil {
-		s.timer.Stop()
+	for _, timer := range []*time.Timer{s.timer, s.rush.timer} {
+		if timer != nil {
+			timer.Stop()
+		}
 	}
 	var all []*Lease
 	s.index.all(func(l *Lease) { all = append(all, l) })

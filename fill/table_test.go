@@ -132,6 +132,57 @@ func TestTimersRest(t *testing.T) {
 	})
 }
 
+// In a rush tenures are never shorter, and a hundredth longer at most; renewed ones are exact.
+func TestTenureInARush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tab := New(Options{Shards: 1})
+		defer tab.Close(t.Context())
+		for range rushGrants + 1 {
+			take(tab, key)
+			time.Sleep(time.Millisecond)
+		}
+		if s := &tab.shards[0]; !s.rush.on {
+			t.Fatal("no rush")
+		}
+		began := time.Now()
+		l, err := tab.TryAcquire(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		renewed, err := tab.TryAcquire(Key{ID: "renewed"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := renewed.Renew(); err != nil {
+			t.Fatal(err)
+		}
+		displaced, err := tab.TryAcquire(Key{ID: "displaced"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		newer, err := tab.Supersede(Key{ID: "displaced"})
+		if err := errors.Join(err, newer.Rollback(), displaced.CheckCommit()); err != nil {
+			t.Fatal(err)
+		}
+		<-renewed.Context().Done()
+		if took := time.Since(began); took != DefaultTenure {
+			t.Errorf("the renewed tenure took %v", took)
+		}
+		<-l.Context().Done()
+		if took := time.Since(began); took < DefaultTenure || took > DefaultTenure+tab.rushSpan() {
+			t.Errorf("the tenure took %v, want %v to %v", took, DefaultTenure, DefaultTenure+tab.rushSpan())
+		}
+		if err := displaced.Context().Err(); err == nil {
+			t.Error("the restored lease is still held")
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if s := &tab.shards[0]; s.rush.on {
+			t.Error("the rush goes on with nobody there")
+		}
+	})
+}
+
 // Many leases end in one go, each once.
 func TestManyTenuresEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -148,7 +199,7 @@ func TestManyTenuresEnd(t *testing.T) {
 			}
 			leases = append(leases, l)
 		}
-		time.Sleep(DefaultTenure)
+		time.Sleep(DefaultTenure + tab.rushSpan())
 		synctest.Wait()
 		if st := tab.Stats(); st.Lapsed != 10_000 || st.Held != 0 {
 			t.Errorf("%d lapsed, %d held", st.Lapsed, st.Held)

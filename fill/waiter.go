@@ -61,7 +61,7 @@ func (s *shard) join(key Key, hash uint32) (*Lease, *Waiter, error) {
 	if old != nil && old.claimed() {
 		return nil, s.waitLocked(old), nil
 	}
-	return s.takeLocked(old, key, hash, stateHeld, s.table.tenureEnd()), nil, nil
+	return s.takeLocked(old, key, hash, stateHeld, fromNow), nil, nil
 }
 
 func (s *shard) waitLocked(l *Lease) *Waiter {

@@ -149,6 +149,9 @@ func (fl *flight) end(out fill.Outcome, ev *FillEvent) {
 	ev.Outcome, ev.Took = out, time.Since(fl.startedAt)
 	fl.c.obs.FillDone(ev)
 	fl.c.flights.end(fl)
+	if fl.c.log.kept.Load() > 0 {
+		fl.c.log.collect(fl.c.flights.oldest())
+	}
 	if fl.head.spool != nil || !fl.watched() {
 		fl.cancel(context.Canceled)
 	}

@@ -14,6 +14,7 @@ import (
 // entry is dropped once it was applied to the store and no fill from before it runs any more. Safe for concurrent use.
 type invalidations struct {
 	newest atomic.Uint64 // the highest number of any entry: records above it need no look
+	kept   atomic.Int64  // how many entries there are
 
 	mu      sync.RWMutex // guards following
 	entries map[scope]*entry
@@ -197,6 +198,7 @@ func (l *invalidations) add(s scope, seq uint64, soft bool, at time.Time) {
 	e.add(seq, soft, at)
 	e.pending++
 	l.newest.Store(max(l.newest.Load(), seq))
+	l.kept.Store(int64(len(l.entries)))
 }
 
 // done says that the entries were applied to the store. What no running fill can be older than is dropped.
@@ -208,12 +210,27 @@ func (l *invalidations) done(scopes []scope, oldestFill uint64) {
 			e.pending--
 		}
 	}
+	l.collectLocked(oldestFill)
+}
+
+// collect drops the entries that only waited for older fills to end.
+func (l *invalidations) collect(oldestFill uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.collectLocked(oldestFill)
+}
+
+func (l *invalidations) collectLocked(oldestFill uint64) {
+	before := len(l.entries)
 	for s, e := range l.entries {
 		if e.pending == 0 && max(e.hard, e.soft) < oldestFill {
 			delete(l.entries, s)
 		}
 	}
-	l.patterns = deleteAll(l.patterns, func(p scope) bool { return l.entries[p] == nil })
+	if len(l.entries) < before {
+		l.patterns = deleteAll(l.patterns, func(p scope) bool { return l.entries[p] == nil })
+	}
+	l.kept.Store(int64(len(l.entries)))
 }
 
 func deleteAll(list []scope, gone func(scope) bool) []scope {

@@ -94,6 +94,8 @@ func TestSpaceBehindNames(t *testing.T) {
 func TestUncertainResponsesAreRefused(t *testing.T) {
 	for name, answer := range map[string]string{
 		"RFC 9112 §6.1 coding in HTTP/1.0":  "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+		"RFC 9112 §7 coding not undone":     "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nhello",
+		"RFC 9112 §7 one of two codings":    "HTTP/1.1 200 OK\r\nTransfer-Encoding: foo, GZIP;q=1\r\n\r\nhello",
 		"RFC 9112 §6.3 two lengths":         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc",
 		"RFC 9112 §6.3 length and coding":   "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n",
 		"RFC 9110 §15.2 interim responses":  strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", maxInterim+1) + "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab",

@@ -84,7 +84,7 @@ var errOldCoding = errors.New("HTTP/1.0 response with Transfer-Encoding")
 
 // response makes the response and tells the body where it ends: RFC 9112 §6.3. Nil without an error is for net/http: chunked and unlimited bodies.
 //
-// Deviation: RFC 9112 §6.1, a transfer coding that is not known gets no 501: its bytes pass as they are until the origin closes.
+// Deviation: RFC 9112 §6.1, a transfer coding that nobody knows is taken for noise, as most proxies do: its bytes pass as they are until the origin closes.
 func (h *responseHead) response(o *outbound, b *plainBody) (*http.Response, error) {
 	resp := &http.Response{
 		Status: h.status, StatusCode: h.code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -97,7 +97,7 @@ func (h *responseHead) response(o *outbound, b *plainBody) (*http.Response, erro
 	case h.transfer != "" && h.length != "":
 		return nil, errFraming
 	case h.transfer != "":
-		if strings.Contains(strings.ToLower(h.transfer), "chunked") {
+		if hasKnownCoding(h.transfer) {
 			return nil, nil
 		}
 		b.last, resp.Close = true, true
@@ -114,6 +114,19 @@ func (h *responseHead) response(o *outbound, b *plainBody) (*http.Response, erro
 		b.left, resp.Body = length, b
 	}
 	return resp, nil
+}
+
+// hasKnownCoding tells of transfer codings that mean something (RFC 9112 §7): net/http undoes chunked and refuses the others, whose bytes are not the
+// content.
+func hasKnownCoding(transfer string) bool {
+	for coding := range strings.SplitSeq(strings.ToLower(transfer), ",") {
+		name, _, _ := strings.Cut(strings.Trim(coding, " \t"), ";")
+		switch strings.TrimRight(name, " \t") {
+		case "chunked", "gzip", "x-gzip", "deflate", "compress", "x-compress":
+			return true
+		}
+	}
+	return false
 }
 
 // parseHead parses a head up to and including its empty line. False means that it holds something that net/http has to judge.

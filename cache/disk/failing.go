@@ -26,6 +26,7 @@ func (w *writer) recovered() {
 	}
 	w.cause, w.pause = nil, 0
 	w.s.setFailing(false)
+	w.wake() // for deletions that came during the pass: while failing they wake nobody
 	w.s.opt.Notify(Event{Kind: EventRecovered, Text: "writes to " + w.s.opt.Path + " work again"})
 }
 

@@ -110,7 +110,7 @@ func (w *writer) linger() time.Duration {
 	return max(w.s.opt.Linger, 0)
 }
 
-// pass writes all that is queued. While the disk is failing it does nothing until it is time to try again; a final pass tries.
+// pass writes all that is queued when it begins. While the disk is failing it does nothing until it is time to try again; a final pass tries.
 func (w *writer) pass(final bool) error {
 	w.s.removeGarbage()
 	err := w.mend()
@@ -135,11 +135,13 @@ func (w *writer) writeAll() error {
 			return err
 		}
 	}
-	for !w.aborted.Load() {
+	// No more than waited at the start: under steady writes the queue may never be empty, and a Sync would never end.
+	for left := w.s.queueLen(); left > 0 && !w.aborted.Load(); {
 		list := w.s.take()
 		if len(list) == 0 {
 			break
 		}
+		left -= len(list)
 		if err := w.write(list); err != nil {
 			w.s.putBack(list)
 			return err
@@ -149,6 +151,12 @@ func (w *writer) writeAll() error {
 		return w.commit(false, func(*txn) error { return nil })
 	}
 	return nil
+}
+
+func (s *Store) queueLen() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.queue.order)
 }
 
 func (s *Store) take() []*op {

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // micro runs the Go benchmarks and compares them with the saved base.
@@ -24,8 +28,14 @@ func micro(ctx context.Context, here string, args []string) error {
 	}
 	defer os.Remove(out.Name())
 	defer out.Close()
-	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", *pattern, "-benchmem", "-count", fmt.Sprint(*count), "-benchtime", *each, "-p", "1", "./...")
-	cmd.Dir, cmd.Stderr = filepath.Join(here, "..", ".."), os.Stderr
+	root := filepath.Join(here, "..", "..")
+	packages, err := withBenchmarks(root)
+	if err != nil {
+		return err
+	}
+	goTest := []string{"test", "-run", "^$", "-bench", *pattern, "-benchmem", "-count", fmt.Sprint(*count), "-benchtime", *each, "-p", "1"}
+	cmd := exec.CommandContext(ctx, "go", append(goTest, packages...)...)
+	cmd.Dir, cmd.Stderr = root, os.Stderr
 	cmd.Stdout = io.MultiWriter(out, os.Stdout)
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("go test -bench: %w", err)
@@ -35,6 +45,26 @@ func micro(ctx context.Context, here string, args []string) error {
 		return saveBase(out.Name(), base)
 	}
 	return compare(ctx, cmd.Dir, base, out.Name())
+}
+
+// withBenchmarks finds the packages that have benchmarks: building the tests of all others takes longer than running these.
+func withBenchmarks(root string) ([]string, error) {
+	var packages []string
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		dir, err := filepath.Rel(root, filepath.Dir(path))
+		if pkg := "./" + dir; bytes.Contains(text, []byte("\nfunc Benchmark")) && !slices.Contains(packages, pkg) {
+			packages = append(packages, pkg)
+		}
+		return err
+	})
+	return packages, err
 }
 
 // saveBase keeps the lines that benchstat reads.

@@ -135,14 +135,6 @@ func (l *Lease) tied() *ties {
 	return l.ties
 }
 
-// gripIn returns l's remote claim; l may be nil. Called with the shard's mutex held.
-func (l *Lease) gripIn() Grip {
-	if l == nil {
-		return nil
-	}
-	return l.seen().grip
-}
-
 // setDisplaced notes whom l took its key from; nil is nobody. Called with the shard's mutex held.
 func (l *Lease) setDisplaced(old *Lease) {
 	if old != nil || l.ties != nil {

@@ -29,8 +29,9 @@ type Grip interface {
 	Lapse() error
 	// Release removes the claim. It returns ErrLeaseLost if the claim is somebody else's now, and changes nothing then.
 	Release() error
-	// Rollback is Release, but puts back what the claim displaced: old, if that is not nil and was this process's, else another process's claim.
-	Rollback(old Grip) error
+	// Rollback is Release, but puts back what the claim displaced: another process's claim, or old, if that is not nil. undone are claims of this process
+	// between the two, the newest first, which are to be rolled back too: what they displaced counts.
+	Rollback(undone []Grip, old Grip) error
 }
 
 // take turns a reserved lease into one in office as to, or takes it away again.

@@ -377,6 +377,19 @@ func restorable(l *Lease) *Lease {
 	return l
 }
 
+// gripsBelow returns the remote claims under l's own: those of displaced leases that were undone, and the one that a rollback brings back.
+func (l *Lease) gripsBelow() (undone []Grip, old Grip) {
+	below := l.seen().displaced
+	for below != nil && below.seen().undone {
+		undone = append(undone, below.seen().grip)
+		below = below.seen().displaced
+	}
+	if back := restorable(below); back != nil {
+		old = back.seen().grip
+	}
+	return undone, old
+}
+
 // forgetBefore makes sure that no rollback of l brings back a lease with a token below token. l may be nil.
 func (l *Lease) forgetBefore(token uint64) {
 	for l != nil {
@@ -400,10 +413,10 @@ func (s *shard) rollback(l *Lease) error {
 		return was.cause()
 	}
 	if s.table.remote != nil {
-		old := restorable(l.seen().displaced)
+		undone, old := l.gripsBelow()
 		s.setLocked(l, stateReleasing)
 		s.mu.Unlock()
-		return s.rollbackRemote(l, old.gripIn())
+		return s.rollbackRemote(l, undone, old)
 	}
 	e := s.rollbackLocked(l)
 	s.mu.Unlock()
@@ -420,8 +433,8 @@ func (s *shard) rollbackLocked(l *Lease) ending {
 }
 
 // rollbackRemote undoes the remote claim first, then the one in the table.
-func (s *shard) rollbackRemote(l *Lease, old Grip) error {
-	err := l.ties.grip.Rollback(old)
+func (s *shard) rollbackRemote(l *Lease, undone []Grip, old Grip) error {
+	err := l.ties.grip.Rollback(undone, old)
 	s.mu.Lock()
 	was := l.is()
 	if was != stateReleasing {

@@ -20,7 +20,9 @@ type grip struct {
 	claim claim
 	// displaced is the claim of another process that this one took the place of, its owner "" if there was none.
 	displaced claim
-	lost      func()
+	// under is the owner of the claim of this keeper that this one took the place of, "" if there was none.
+	under string
+	lost  func()
 }
 
 // Take implements fill.Remote.
@@ -54,7 +56,9 @@ func (g *grip) judge(newer bool) error {
 	if !newer && !g.files.own(there) && fresh(there.checkin, time.Now().UnixNano(), g.files.stale) {
 		return fmt.Errorf("%w: claim %s of process %s", fill.ErrBusy, g.path, there.process)
 	}
-	if !g.files.own(there) {
+	if g.files.own(there) {
+		g.under = there.owner
+	} else {
 		g.displaced = there
 	}
 	return nil
@@ -181,13 +185,9 @@ func (g *grip) Release() error {
 	return g.ifOwn(func() error { return os.Remove(g.path) })
 }
 
-// Rollback implements fill.Grip. A claim of another process wins over old: that process had robbed old before.
-func (g *grip) Rollback(old fill.Grip) error {
-	back := g.displaced
-	if o, ok := old.(*grip); ok && back.owner == "" {
-		back = o.claim
-		back.checkin = 0 // until the table retakes it
-	}
+// Rollback implements fill.Grip.
+func (g *grip) Rollback(undone []fill.Grip, old fill.Grip) error {
+	back := g.below(undone, old)
 	g.files.drop(g)
 	return g.ifOwn(func() error {
 		if back.owner == "" {
@@ -195,6 +195,28 @@ func (g *grip) Rollback(old fill.Grip) error {
 		}
 		return place(g.path, back.encode())
 	})
+}
+
+// below returns the claim to put back, its owner "" for none. A claim of another process that was in the file between those of this one has
+// robbed what lies below it.
+func (g *grip) below(undone []fill.Grip, old fill.Grip) claim {
+	top := g
+	for _, u := range undone {
+		if top.displaced.owner != "" {
+			break
+		}
+		next, ok := u.(*grip)
+		if !ok || next.claim.owner != top.under {
+			return claim{}
+		}
+		top = next
+	}
+	if o, ok := old.(*grip); ok && o.claim.owner == top.under {
+		back := o.claim
+		back.checkin = 0 // until the table retakes it
+		return back
+	}
+	return top.displaced
 }
 
 // Busy implements fill.Remote.

@@ -32,6 +32,7 @@ func RunPair(t *testing.T, open OpenPair) {
 		"one successor of a crowd elsewhere":  pairCrowd,
 		"supersede reaches over":              pairSupersede,
 		"rollback gives back across":          pairRollback,
+		"rollback goes past undone claims":    pairRollbackPast,
 		"a lapsed claim is anybody's":         pairLapse,
 		"a lapsed claim may commit till then": pairLateCommit,
 		"a queued claim holds across":         pairQueue,
@@ -153,6 +154,30 @@ func pairRollback(p *pair) {
 	}
 	mayCommit(p.T, old, fill.ErrSuperseded)
 	settle(p.T, newest, fill.Stored)
+}
+
+// Schedule: 1. a takes the key; 2. b displaces it unnoticed; 3. a's own two newer claims are both rolled back. It is b's key then, not a's first claim's.
+func pairRollbackPast(p *pair) {
+	first := acquire(p.T, p.a, p.key)
+	between, err := p.b.Supersede(p.key)
+	if err != nil {
+		p.Fatalf("Supersede: %v", err)
+	}
+	var newer [2]*fill.Lease
+	for i := range newer {
+		if newer[i], err = p.a.Supersede(p.key); err != nil {
+			p.Fatalf("Supersede: %v", err)
+		}
+	}
+	if err := newer[0].Rollback(); !errors.Is(err, fill.ErrSuperseded) {
+		p.Errorf("Rollback of the displaced: %v", err)
+	}
+	if err := newer[1].Rollback(); err != nil {
+		p.Errorf("Rollback: %v", err)
+	}
+	mayCommit(p.T, first, fill.ErrLeaseLost)
+	mayCommit(p.T, between, nil)
+	settle(p.T, between, fill.Stored)
 }
 
 func pairLapse(p *pair) {

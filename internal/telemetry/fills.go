@@ -93,13 +93,13 @@ func (t *Telemetry) logFill(ev *cache.FillEvent, outcome string) {
 }
 
 // failed tells whether an operator should hear of an outcome: the origin failed, or kept silent for a tenure. A fill that was displaced by a
-// newer one did what it should.
+// newer one did what it should, and a background refresh that found no place left is counted: under a crowd of stale reads there are thousands.
 func failed(o fill.Outcome) bool {
 	switch o.Kind {
 	case fill.Failed, fill.TenureOver:
 		return true
 	case fill.Abandoned:
-		return o.Err != nil && !errors.Is(o.Err, fill.ErrSuperseded) && !errors.Is(o.Err, fill.ErrClosed)
+		return o.Err != nil && !errors.Is(o.Err, fill.ErrSuperseded) && !errors.Is(o.Err, fill.ErrClosed) && !errors.Is(o.Err, cache.ErrNoSlot)
 	default:
 		return false
 	}

@@ -222,6 +222,7 @@ func TestWhatCountsAsFailed(t *testing.T) {
 		{fill.Outcome{Kind: fill.Abandoned, Err: boom}, true},
 		{fill.Outcome{Kind: fill.Abandoned, Err: fill.ErrSuperseded}, false},
 		{fill.Outcome{Kind: fill.Abandoned, Err: fmt.Errorf("stop: %w", fill.ErrClosed)}, false},
+		{fill.Outcome{Kind: fill.Abandoned, Err: cache.ErrNoSlot}, false},
 		{fill.Outcome{Kind: fill.Abandoned}, false},
 		{fill.Outcome{Kind: fill.Superseded}, false},
 		{fill.Outcome{Kind: fill.Stored}, false},

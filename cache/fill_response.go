@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -34,7 +35,7 @@ func (fl *flight) confirmed(ev *FillEvent, resp *http.Response, sentAt time.Time
 	if !adm.Shareable {
 		fl.c.states.mark(fl.key, now)
 	}
-	fl.head = head{record: rec, status: fl.base.Status, header: merged, admission: adm, at: now}
+	fl.head = head{record: rec, status: fl.base.Status, header: merged, admission: adm, at: now, outdated: fl.overtaken(merged)}
 	fl.head.vary, fl.head.varyStar = policy.VaryOf(merged)
 	close(fl.headReady)
 	return fill.Outcome{Kind: fill.Stored}
@@ -75,6 +76,7 @@ func (fl *flight) received(ev *FillEvent, resp *http.Response, sentAt time.Time)
 	}
 	h.vary, h.varyStar = policy.VaryOf(resp.Header)
 	h.failed = fl.countsAsFailure(&h, now)
+	h.outdated = fl.overtaken(h.header)
 	ev.Reason = h.admission.Reason
 	switch {
 	case resp.ContentLength > fl.c.object.Max:
@@ -114,18 +116,30 @@ func (fl *flight) countsAsFailure(h *head, now time.Time) bool {
 	return fl.baseLife.Age(now) < window
 }
 
-// unshared leaves the body to the reader who started the fill and sends everybody else to the origin.
+// unshared leaves the body to the reader who started the fill and sends everybody else to the origin. With no reader there it reads a
+// part of the body itself, to tell an answer from a broken one.
 func (fl *flight) unshared(ev *FillEvent, h head, resp *http.Response) fill.Outcome {
-	fl.dropReplaced(&h)
 	fl.c.states.mark(fl.key, h.at)
 	fl.head = h
-	if !fl.offerBody(resp.Body) {
-		resp.Body.Close()
+	ev.Reason = h.admission.Reason
+	if fl.offerBody(resp.Body) {
+		close(fl.headReady)
+		return fill.Outcome{Kind: fill.NotShareable}
 	}
 	close(fl.headReady)
-	ev.Reason = h.admission.Reason
+	if fl.lease != nil {
+		fl.lease.Announce()
+	}
+	defer resp.Body.Close()
+	if _, err := io.CopyN(io.Discard, resp.Body, proofBytes); err != nil && err != io.EOF {
+		return fl.broken(ev, fl.causeOf(err))
+	}
+	fl.dropReplaced(&h)
 	return fill.Outcome{Kind: fill.NotShareable}
 }
+
+// proofBytes is how much of an unshared body without a reader is read to see that the answer is whole, or long.
+const proofBytes = 256 << 10
 
 // dropReplaced deletes the base when the origin now says that the resource is for nobody else, or gone: serving the old answer on,
 // stale, would hide that.

@@ -173,12 +173,12 @@ func (fl *flight) fetch(ev *FillEvent) fill.Outcome {
 		return fl.fail(ev, fl.causeOf(err))
 	}
 	fl.progress()
-	if resp.StatusCode < 200 || resp.StatusCode > 999 {
+	if resp.StatusCode < 200 || resp.StatusCode > 999 || resp.StatusCode == http.StatusNotModified && !fl.asked() {
 		resp.Body.Close()
 		return fl.fail(ev, fmt.Errorf("%w: %d", errBadStatus, resp.StatusCode))
 	}
 	ev.Status = resp.StatusCode
-	if resp.StatusCode == http.StatusNotModified && fl.base != nil && fl.conditional() {
+	if resp.StatusCode == http.StatusNotModified {
 		resp.Body.Close()
 		return fl.confirmed(ev, resp, sentAt)
 	}
@@ -200,6 +200,9 @@ func (fl *flight) causeOf(err error) error {
 func (fl *flight) conditional() bool {
 	return fl.req.Header.Get("If-None-Match") != "" || fl.req.Header.Get("If-Modified-Since") != ""
 }
+
+// asked tells whether a 304 answers this fill's own condition. Any other confirms nothing that is known here.
+func (fl *flight) asked() bool { return fl.base != nil && fl.conditional() }
 
 // originFault tells whether the origin is to blame for a failure, so that its key backs off. An error that knows says so itself.
 func originFault(err error) bool {

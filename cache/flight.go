@@ -71,6 +71,8 @@ type head struct {
 	admission policy.Admission
 	vary      []string
 	varyStar  bool
+	// outdated means that an invalidation of this response came while it was on its way.
+	outdated bool
 	// spool is the arriving body, nil if the body is not shared.
 	spool *spool
 	at    time.Time
@@ -208,14 +210,27 @@ func (fl *flight) suits(h http.Header) bool {
 	return slices.Equal(mine, policy.AppendVariant(nil, fl.head.vary, fl.req.Header))
 }
 
-// outdated tells whether an invalidation came after the fill began.
+// outdated tells whether an invalidation came after the fill began. What came before the head is kept with the head: the log forgets when
+// the fill ends, readers may look later.
 func (fl *flight) outdated() bool {
+	if fl.ready() && fl.head.outdated {
+		return true
+	}
 	if fl.token > fl.c.log.newest.Load() {
 		return false
 	}
+	var h http.Header
+	if fl.ready() {
+		h = fl.head.header
+	}
+	return fl.overtaken(h)
+}
+
+// overtaken asks the log about this fill, whose response, if there is one, has header h.
+func (fl *flight) overtaken(h http.Header) bool {
 	rec := &Record{Primary: fl.primary, Token: fl.token}
-	if fl.ready() && fl.head.header != nil {
-		rec.Tags = fl.tags(fl.head.header)
+	if h != nil {
+		rec.Tags = fl.tags(h)
 	}
 	return fl.c.taken(rec)
 }

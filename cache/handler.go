@@ -6,7 +6,8 @@ import (
 
 // Proxy returns a handler that answers from the cache and gets everything else through up: a reverse proxy. up sees requests
 // shaped as they came in (Host, RemoteAddr, TLS set, URL absolute); a rule's own Upstream goes before it. Upgrades, streaming and
-// trailers pass through. up may be nil if every rule has an upstream.
+// trailers pass through. up may be nil if every rule has an upstream. up must not lead back to the handler: a request that comes round would wait for
+// itself until its time is over.
 func (c *Cache) Proxy(up http.RoundTripper) http.Handler {
 	via := upstream(proxied{orNone(up)})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.serve(w, r, via) })

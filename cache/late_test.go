@@ -50,7 +50,7 @@ func TestSlowerThanTheTenure(t *testing.T) {
 
 // TestBrokenRefreshKeepsTheRecord: RFC 5861 §4. A refresh whose body breaks off replaces nothing, whatever its fields say.
 func TestBrokenRefreshKeepsTheRecord(t *testing.T) {
-	for _, control := range []string{"max-age=60", "", "private", "max-age=0"} {
+	for _, control := range []string{"max-age=60", "", "private", "no-store", "max-age=0"} {
 		for _, window := range []string{"stale-while-revalidate=60", "stale-if-error=60"} {
 			t.Run(window+" "+control, func(t *testing.T) {
 				bubble(t, nil, func(t *testing.T, r *rig) {
@@ -64,9 +64,6 @@ func TestBrokenRefreshKeepsTheRecord(t *testing.T) {
 					})
 					r.get("/a")
 					time.Sleep(10 * time.Millisecond)
-					if control == "private" {
-						return // the head alone says that the record is outdated
-					}
 					r.origin.set(func(int, *http.Request) (*http.Response, error) { return nil, errors.New("down") })
 					wantBody(t, r.get("/a"), 200, "v1")
 				})
@@ -117,6 +114,16 @@ func TestLostBodyIsAMiss(t *testing.T) {
 		r.origin.set(func(int, *http.Request) (*http.Response, error) { return nil, errors.New("down") })
 		if w := r.get("/a"); w.Code != 502 {
 			t.Errorf("nothing to serve: %d", w.Code)
+		}
+	})
+}
+
+// TestNotModifiedThatNobodyAskedFor: RFC 9110 §15.4.5. It confirms nothing, so it is a failure of the origin.
+func TestNotModifiedThatNobodyAskedFor(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, r *rig) {
+		r.origin.set(after(0, func(int, *http.Request) *http.Response { return response(304, "", `Etag: "a"`) }))
+		if w := r.get("/a"); w.Code != 502 {
+			t.Errorf("status %d", w.Code)
 		}
 	})
 }

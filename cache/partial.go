@@ -94,7 +94,7 @@ func (fl *flight) completed(ev *FillEvent, resp *http.Response) fill.Outcome {
 		fl.commit(rec, merged)
 	}
 	fl.c.states.forget(fl.key)
-	fl.head = head{record: rec, status: http.StatusPartialContent, header: merged, admission: adm, at: now}
+	fl.head = head{record: rec, status: http.StatusPartialContent, header: merged, admission: adm, at: now, outdated: fl.overtaken(merged)}
 	close(fl.headReady)
 	return fill.Outcome{Kind: fill.Stored}
 }

@@ -232,6 +232,10 @@ func (rd *read) afterWake() (answered bool) {
 func (rd *read) join(fl *flight) (answered bool) {
 	h := &fl.head
 	switch {
+	case fl.outdated():
+		// A purge by tag came after the fill began; only the head told that the tag is this one's. The next look takes the key over.
+		rd.seen = nil
+		return false
 	case h.err == nil && h.varyStar, h.err == nil && !h.shared():
 		rd.ev.Reason = policy.ReasonNotShareable
 		rd.direct()

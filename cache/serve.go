@@ -349,15 +349,19 @@ func (rd *read) takeOver(fl *flight) bool {
 	policy.AddCacheStatus(out, &rd.status)
 	rd.announceTrailer(h.trailer)
 	rd.writeHeader(h.status)
-	rd.copyThrough(body, h.length < 0)
+	if err := rd.copyThrough(body, h.length < 0); err != nil {
+		fl.c.states.failed(fl.key, fl.startedAt, time.Now(), 0)
+		rd.abort(err)
+	}
+	fl.dropReplaced(h)
 	rd.sendTrailer(h.trailer)
 	return true
 }
 
-// copyThrough copies a body, flushing each read if its length is unknown, so that events reach the client at once.
-func (rd *read) copyThrough(body io.Reader, flushing bool) {
+// copyThrough copies a body, flushing each read if its length is unknown, so that events reach the client at once. The error is the body's.
+func (rd *read) copyThrough(body io.Reader, flushing bool) error {
 	if rd.r.Method == http.MethodHead {
-		return
+		return nil
 	}
 	buf := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(buf)
@@ -373,10 +377,10 @@ func (rd *read) copyThrough(body io.Reader, flushing bool) {
 			}
 		}
 		if err == io.EOF {
-			return
+			return nil
 		}
 		if err != nil {
-			rd.abort(err)
+			return err
 		}
 	}
 }

@@ -18,7 +18,8 @@
 // # Concurrency
 //
 // All methods are safe for concurrent use. A record found on disk may be taken into memory only if no change of its key's stripe
-// began or ended meanwhile: else a deleted or overtaken record could come back. No lock is held during I/O.
+// was under way or began meanwhile: else a deleted or overtaken record could come back. A read that finds that a change began
+// meanwhile looks again. No lock is held during I/O.
 //
 // # Limits
 //

@@ -55,13 +55,29 @@ func (s *Store) Get(key string) (*cache.Record, bool) {
 		return r, true
 	}
 	h := maphash.String(s.seed, key)
+	for {
+		if r, ok, valid := s.find(h, key); valid {
+			return r, ok
+		}
+	}
+}
+
+// find looks in memory, then on disk. It is not valid if a change began meanwhile: disk may have shown a record that memory does not
+// have yet, and the next read would find an older one there.
+func (s *Store) find(h uint64, key string) (r *cache.Record, ok, valid bool) {
 	st := s.stripe(h)
 	ticket, quiet := st.look()
-	r, ok := s.dsk.Get(key)
-	if ok && quiet && s.promotes(h, r) {
-		st.ifQuiet(ticket, func() { s.mem.Put(r) })
+	if r, ok = s.mem.Get(key); ok {
+		return r, true, true
 	}
-	return r, ok
+	r, ok = s.dsk.Get(key)
+	promote := ok && quiet && s.promotes(h, r)
+	valid = st.ifSame(ticket, func() {
+		if promote {
+			s.mem.Put(r)
+		}
+	})
+	return r, ok, valid
 }
 
 // promotes tells whether r is worth a place in memory now.

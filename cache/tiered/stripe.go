@@ -7,7 +7,7 @@ const (
 	numStripes = 1 << stripeBits
 )
 
-// stripe keeps changes of its keys and promotions apart. A change marks the stripe busy before it touches the first tier and has
+// stripe keeps changes of its keys, promotions and reads apart. A change marks the stripe busy before it touches the first tier and has
 // its last step, in memory, under the lock; a promotion puts into memory under the lock too, and only if no change was under way
 // when it looked and none has begun since:
 //
@@ -17,7 +17,7 @@ const (
 //	                            begin: ticket 2
 //	                            deletes on disk
 //	                            end: deletes in memory
-//	ifQuiet(1): not any more, the record stays out
+//	ifSame(1): not any more, the record stays out
 //
 // Two changes at once may reach the tiers in different orders. One that was not alone can not know whether disk still holds what it
 // put there, so it leaves memory without the key, and the next read promotes:
@@ -62,13 +62,15 @@ func (st *stripe) look() (ticket uint64, quiet bool) {
 	return st.ticket, st.changes == 0
 }
 
-// ifQuiet runs f if no change has begun since look.
-func (st *stripe) ifQuiet(ticket uint64, f func()) {
+// ifSame runs f if no change has begun since look, and tells whether it did.
+func (st *stripe) ifSame(ticket uint64, f func()) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.ticket == ticket {
-		f()
+	if st.ticket != ticket {
+		return false
 	}
+	f()
+	return true
 }
 
 // seen remembers which keys were read from disk lately, in slots that a later key takes over. Safe for concurrent use.

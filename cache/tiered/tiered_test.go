@@ -139,7 +139,9 @@ func TestPromotionAfterDelete(t *testing.T) {
 	if !s.Delete("a", 5) {
 		t.Error("nothing deleted")
 	}
-	st.ifQuiet(ticket, func() { s.mem.Put(r) })
+	if st.ifSame(ticket, func() { s.mem.Put(r) }) {
+		t.Error("a change went unnoticed")
+	}
 	if _, ok := s.Get("a"); ok {
 		t.Error("the deleted record came back")
 	}

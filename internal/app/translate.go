@@ -132,12 +132,20 @@ func splitListeners(cfg *config.Config) (secure, plain []string) {
 	return secure, plain
 }
 
+// Copies of large bodies that the kernel sends without copying them again may take an eighth of the memory tier's budget beside it, at most
+// 64 MiB.
+const (
+	twinShare = 8
+	maxTwins  = 64 << 20
+)
+
 func serverOptions(cfg *config.Config) server.Options {
 	h := cfg.HTTP
 	o := server.Options{
 		ReadHeaderTimeout: span(h.Header), ReadBodyIdle: orNever(h.Body), WriteIdle: orNever(h.Write), IdleTimeout: span(h.Idle),
 		MaxHeaderBytes: int(h.MaxHeader), MaxConns: h.MaxConns,
 		DrainTimeout: span(h.Drain), DrainIdle: orNever(h.DrainIdle), H2C: h.H2C,
+		TwinBytes: max(min(int64(cfg.Memory.Max)/twinShare, maxTwins), 1),
 	}
 	o.Listen, o.ListenPlain = splitListeners(cfg)
 	if len(cfg.TLS) > 0 {

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +25,13 @@ func (w *writes) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// take returns what was written so far.
+func (w *writes) take() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.list)
+}
+
 func TestLinesWaitAtMostTheDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out writes
@@ -33,13 +41,13 @@ func TestLinesWaitAtMostTheDelay(t *testing.T) {
 			b.WriteLevel(zerolog.InfoLevel, []byte("line\n"))
 		}
 		time.Sleep(lineBufferDelay - 1)
-		if len(out.list) != 0 {
-			t.Errorf("written early: %q", out.list)
+		if got := out.take(); len(got) != 0 {
+			t.Errorf("written early: %q", got)
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		if len(out.list) != 1 || out.list[0] != "line\nline\nline\n" {
-			t.Errorf("written %q", out.list)
+		if got := out.take(); len(got) != 1 || got[0] != "line\nline\nline\n" {
+			t.Errorf("written %q", got)
 		}
 	})
 }

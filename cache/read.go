@@ -191,6 +191,9 @@ func (rd *read) refresh() {
 	if fl := rd.c.flights.get(key); fl != nil && !fl.stalled(rd.start) {
 		return // still arriving, whatever became of its lease
 	}
+	if !rd.rule.hasSlot() {
+		return // the fill would give up at once
+	}
 	lease, err := rd.c.keeper.TryAcquire(key)
 	switch {
 	case err == nil:

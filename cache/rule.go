@@ -104,3 +104,15 @@ func (s *ruleSet) simple(name string) bool {
 	}
 	return false
 }
+
+// hasSlot tells whether the origin has a fill place left. By the time a fill asks it may be gone.
+func (r *rule) hasSlot() bool {
+	if r.slots == nil {
+		return true
+	}
+	if !r.slots.TryAcquire(1) {
+		return false
+	}
+	r.slots.Release(1)
+	return true
+}

@@ -21,6 +21,8 @@ type options struct {
 	without  []string
 	rounds   int
 	duration time.Duration
+	// patience is how long one server's run may be put off and repeated while other processes disturb it; 0 takes it as it comes.
+	patience time.Duration
 	// serverCore and loadCore are where the measured server, and the generator with the origin, run.
 	serverCore, loadCore int
 	// bin is the proxy, "" to build it.
@@ -58,6 +60,7 @@ func readOptions(here string) options {
 	flag.StringVar(&without, "without", "", "names of servers to leave out: nginx, varnish")
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds; in each, every server is measured once")
 	flag.DurationVar(&o.duration, "duration", 2*time.Second, "length of one run, whole seconds, at most 5s")
+	flag.DurationVar(&o.patience, "patience", 0, "how long to wait and repeat for a run that other processes do not disturb, each time")
 	flag.IntVar(&o.serverCore, "server-core", 0, "core of the measured server")
 	flag.IntVar(&o.loadCore, "load-core", 1, "core of the load generator and the origin")
 	flag.StringVar(&o.bin, "bin", os.Getenv("SWRPROXY_BIN"), "proxy to measure instead of building it")

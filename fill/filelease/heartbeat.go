@@ -52,7 +52,16 @@ func (f *files) beat() {
 			return
 		case <-tick.C:
 		}
-		for _, g := range f.kept() {
+		f.beatOnce()
+	}
+}
+
+func (f *files) beatOnce() {
+	for _, g := range f.kept() {
+		select {
+		case <-f.stop:
+			return
+		default:
 			g.touch()
 		}
 	}

@@ -59,7 +59,7 @@ func openBench(ctx context.Context, o options) (b *bench, err error) {
 	if err := b.startServers(ctx, p); err != nil {
 		return b, err
 	}
-	b.page, err = openPage(o, b.servers)
+	b.page, err = openPage(o)
 	return b, err
 }
 

@@ -43,6 +43,8 @@ func main() {
 	var err error
 	if len(os.Args) > 1 && os.Args[1] == "micro" {
 		err = micro(ctx, here, os.Args[2:])
+	} else if len(os.Args) > 1 && os.Args[1] == "page" {
+		err = rewrite(here)
 	} else {
 		err = peers(ctx, readOptions(here))
 	}

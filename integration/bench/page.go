@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
@@ -15,13 +16,12 @@ import (
 type page struct {
 	file, results string
 	last          []result
-	servers       map[string]*server
 	machine       string
 }
 
 // openPage reads the last figures.
-func openPage(o options, servers map[string]*server) (*page, error) {
-	p := &page{file: o.page, results: o.results, servers: servers, machine: machine()}
+func openPage(o options) (*page, error) {
+	p := &page{file: o.page, results: o.results, machine: machine()}
 	if o.results == "" {
 		return p, nil
 	}
@@ -71,7 +71,7 @@ func (p *page) text() string {
 		"every server gets one run, one after the other; figures are medians over the rounds, ratios medians of the rounds' ratios. CPU is what the\n" +
 		"kernel booked on the server's processes. *Others* is what processes without a part in this used, of both cores together\n" +
 		"(100 % is one core). Where they took much, or where the server's core was not busy because the generator was the limit, the ratio by CPU per request says more than\n" +
-		"the ratio of rates.\n" +
+		"the ratio of rates; where others used more than a third of a core, targets are not judged.\n" +
 		"No server writes an access log. That hits are hits and misses are misses is checked by the origin's own count of requests.\n\n")
 	b.WriteString("## Targets\n\n| scenario | against | target | measured | | by CPU per request |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, s := range scenarios {
@@ -102,6 +102,16 @@ func (p *page) text() string {
 		fmt.Fprintf(&b, "\n### %s\n\n```%s\n%s```\n", c.name, c.lang, c.text)
 	}
 	return b.String()
+}
+
+// rewrite makes the page anew from the last figures.
+func rewrite(here string) error {
+	root := filepath.Join(here, "..", "..")
+	p, err := openPage(options{page: filepath.Join(root, "docs", "performance.md"), results: filepath.Join(here, "results.json")})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(p.file, []byte(p.text()), 0o644)
 }
 
 func (p *page) of(name string) result {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -95,6 +96,11 @@ func TestJudge(t *testing.T) {
 		got := judge(s, c.res)
 		if got[0].missed() != c.missed {
 			t.Errorf("%s: missed %v, want %v", c.name, got[0].missed(), c.missed)
+		}
+		busy := c.res
+		busy.Subjects[0].Samples[0].Others = 1
+		if judge(s, busy)[0].missed() || strings.HasPrefix(judge(s, busy)[0].verdict(), "reached") {
+			t.Errorf("%s: judged although the machine was busy", c.name)
 		}
 		if got[1].measured || got[1].missed() {
 			t.Errorf("%s: a server that did not run was judged", c.name)

@@ -95,10 +95,17 @@ type judged struct {
 	gotCPU float64
 	// ourTail and theirTail are the p99 of both.
 	ourTail, theirTail time.Duration
+	// others is what other processes used meanwhile, in cores.
+	others float64
 }
 
+// tooBusy is from when on the ratio of rates is the scheduler's and not the servers': other processes used a third of a core.
+const tooBusy = 1.0 / 3
+
+func (j judged) disturbed() bool { return j.others > tooBusy }
+
 func (j judged) missed() bool {
-	return j.measured && (j.got < j.ratio || j.tail && j.ourTail > j.theirTail)
+	return j.measured && !j.disturbed() && (j.got < j.ratio || j.tail && j.ourTail > j.theirTail)
 }
 
 // verdict is the judgement in a word or two.
@@ -108,6 +115,8 @@ func (j judged) verdict() string {
 		return "not measured"
 	case j.ratio == 0:
 		return "no target"
+	case j.disturbed():
+		return fmt.Sprintf("not judged: other processes used %.0f %% of a core", 100*j.others)
 	case j.got < j.ratio:
 		return "**missed**"
 	case j.missed():
@@ -139,6 +148,7 @@ func judge(s scenario, r result) []judged {
 		if j.measured {
 			j.got, j.gotCPU = ratio(mine, other, rateOf), ratio(mine, other, perCPU)
 			j.ourTail, j.theirTail = mine.middle().P99, other.middle().P99
+			j.others = max(mine.middle().Others, other.middle().Others)
 		}
 		out = append(out, j)
 	}

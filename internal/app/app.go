@@ -38,6 +38,7 @@ type Options struct {
 type App struct {
 	o         Options
 	lines     *telemetry.LineBuffer
+	trimmer   *trimmer // nil before Start
 	logger    zerolog.Logger
 	tiers     *tiers
 	cache     *cache.Cache
@@ -188,6 +189,8 @@ func (a *App) Start() error {
 		a.abandon()
 		return fmt.Errorf("listen: %w", err)
 	}
+	a.trimmer = newTrimmer()
+	go a.trimmer.run()
 	a.state.Store(uint32(serving))
 	a.announce()
 	return nil

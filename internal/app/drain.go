@@ -26,6 +26,9 @@ func (a *App) Drain(ctx context.Context) error {
 	requests := a.logCut(a.server.Drain(ctx))
 	fills := a.closeCache(ctx)
 	a.closeRest(ctx)
+	if a.trimmer != nil {
+		a.trimmer.close()
+	}
 	a.logger.Info().Dur("took_ms", time.Since(begin)).Msg("stopped")
 	_ = a.lines.Close() // there is nobody left to tell
 	if context.Cause(ctx) != nil {

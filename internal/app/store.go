@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/rs/zerolog"
 
@@ -32,12 +33,22 @@ func openTiers(cfg *config.Config, log zerolog.Logger) (*tiers, error) {
 		return t, nil
 	}
 	t.disk, err = disk.Open(disk.Options{Path: cfg.Disk.Path, Max: int64(cfg.Disk.Max), Notify: diskEvents(log)})
+	if diskIsFull(err) {
+		log.Warn().Err(err).Str("path", cfg.Disk.Path).Msg("disk tier can not be opened; memory only until the next start")
+		t.disk = nil
+		return t, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open disk.path: %w", errors.Join(err, closeNow(mem)))
 	}
 	t.Store = tiered.New(mem, t.disk)
 	t.counted["disk"] = t.disk
 	return t, nil
+}
+
+// diskIsFull tells of failures that are the disk's and may pass; what a person has to mend stops the start.
+func diskIsFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EIO)
 }
 
 // lastToken is the highest token of the records that were there already; 0 without a disk tier.

@@ -27,6 +27,7 @@ func TestPurgeHoldsThoughItsCallerLeft(t *testing.T) {
 					m := &mutable{content: "old", control: "max-age=600"}
 					r.origin.set(m.answer)
 					r.get("/p/a")
+					synctest.Wait()
 					m.set("new")
 					gone, cancel := context.WithCancel(context.Background())
 					cancel()

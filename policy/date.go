@@ -6,11 +6,42 @@ import (
 	"time"
 )
 
-// HTTPTime parses an HTTP-date in one of the three forms of RFC 9110 §5.6.7 and nothing else: one-digit hours, other
-// zones, other case and missing commas are not taken. Only the day's name is not held against the date. A two-digit
+// HTTPTime parses an HTTP-date in one of the three forms of RFC 9110 §5.6.7, in any letter case (RFC 9111 §4.2), and nothing else: one-digit
+// hours, other zones and missing commas are not taken. Only the day's name is not held against the date. A two-digit
 // year of the RFC 850 form that would lie more than 50 years ahead cannot be judged without a clock; years 69 to 99
 // are read as 19xx, others as 20xx.
 func HTTPTime(s string) (time.Time, bool) {
+	if t, ok := exactTime(s); ok {
+		return t, true
+	}
+	if len(s) > maxDate {
+		return time.Time{}, false
+	}
+	proper := properCase(s)
+	if proper == s {
+		return time.Time{}, false
+	}
+	return exactTime(proper)
+}
+
+// maxDate is the length of the longest HTTP-date, one in September on a Wednesday in the form of RFC 850.
+const maxDate = len("Wednesday, 06-Nov-94 08:49:37 GMT")
+
+// properCase writes the names in a date as the grammar has them: GMT in capitals, others with a capital in front.
+func properCase(s string) string {
+	b := []byte(strings.ToLower(s))
+	for i := range b {
+		if b[i] >= 'a' && b[i] <= 'z' && (i == 0 || b[i-1] < 'A') {
+			b[i] -= 'a' - 'A'
+		}
+	}
+	if rest, ok := strings.CutSuffix(string(b), "Gmt"); ok {
+		return rest + "GMT"
+	}
+	return string(b)
+}
+
+func exactTime(s string) (time.Time, bool) {
 	layout, day := time.ANSIC, 3
 	switch comma := strings.IndexByte(s, ','); {
 	case comma == 3:

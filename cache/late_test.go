@@ -127,3 +127,33 @@ func TestNotModifiedThatNobodyAskedFor(t *testing.T) {
 		}
 	})
 }
+
+// TestReadersOfALongTransfer: whoever comes, at whatever moment around the arrival of the head, gets the first bytes at once and the whole
+// body from the one fetch.
+func TestReadersOfALongTransfer(t *testing.T) {
+	bubble(t, func(c *cache.Config) { c.Fill.Wait = 2 * time.Second }, func(t *testing.T, r *rig) {
+		r.origin.set(after(100*time.Millisecond, func(int, *http.Request) *http.Response {
+			resp := response(200, "", "Cache-Control: max-age=600")
+			resp.ContentLength = -1
+			resp.Body = io.NopCloser(io.MultiReader(strings.NewReader("begin "), sleepReader(10*time.Second), strings.NewReader("end")))
+			return resp
+		}))
+		var wg sync.WaitGroup
+		for i := range 400 {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond / 2)
+				wantBody(t, r.get("/a"), 200, "begin end")
+			})
+		}
+		wg.Wait()
+		r.wantCalls(1)
+	})
+}
+
+// sleepReader takes its time and reads nothing.
+type sleepReader time.Duration
+
+func (s sleepReader) Read([]byte) (int, error) {
+	time.Sleep(time.Duration(s))
+	return 0, io.EOF
+}

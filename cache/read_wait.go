@@ -173,6 +173,9 @@ func (rd *read) waitFor(waiter *fill.Waiter, key fill.Key) (answered bool) {
 	rd.collapsed = true
 	before := rd.c.flights.flightOf(place)
 	late := before != nil && before.ready()
+	if late && rd.mayJoin(before, time.Now()) {
+		return rd.join(before) // its head came between the look and the wait; nothing more would be announced
+	}
 	out, err := rd.sleep(waiter)
 	if err != nil {
 		rd.clientGone()

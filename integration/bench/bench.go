@@ -90,7 +90,8 @@ func (b *bench) place(ctx context.Context) (place, error) {
 		return p, err
 	}
 	if p.bin == "" {
-		if p.bin, err = proc.Build(ctx, p.disk, proc.BuildOptions{}); err != nil {
+		// In a folder of its own: the servers' folders are called as the servers are.
+		if p.bin, err = proc.Build(ctx, filepath.Join(p.disk, "bin"), proc.BuildOptions{}); err != nil {
 			return p, err
 		}
 	}

@@ -232,15 +232,6 @@ func (c *Cache) lookupHit(h *hitRead) bool {
 	return h.found.rec != nil && h.found.rec.plain()
 }
 
-// appendVariantKey is variantKey in memory that the caller has.
-func appendVariantKey(dst []byte, primary string, spec []string, header http.Header) []byte {
-	dst = append(append(dst, primary...), variantMark...)
-	for _, name := range spec {
-		dst = append(append(dst, name...), ',')
-	}
-	return policy.AppendVariant(append(dst, variantMark...), spec, header)
-}
-
 // plain tells whether a record is answered by its fields and bytes as they are.
 func (r *Record) plain() bool {
 	_, inMemory := r.Body.Bytes()

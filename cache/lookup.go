@@ -80,22 +80,28 @@ func (c *Cache) get(key string) (*Record, policy.Life, bool) {
 
 // variantKey is the full key of the variant that a request with header h selects, if responses vary on spec.
 func variantKey(primary string, spec []string, h http.Header) string {
-	return string(policy.AppendVariant(appendSpec(primary, spec), spec, h))
+	return string(appendVariantKey(keyRoom(primary), primary, spec, h))
+}
+
+// appendVariantKey is variantKey in memory that the caller has.
+func appendVariantKey(dst []byte, primary string, spec []string, h http.Header) []byte {
+	return policy.AppendVariant(appendSpec(dst, primary, spec), spec, h)
 }
 
 // languageKey is the second key of a variant, by the language that it is in; see policy.AppendLanguage.
 func languageKey(primary string, spec []string, h http.Header, language string) (string, bool) {
-	b, ok := policy.AppendLanguage(appendSpec(primary, spec), spec, h, language)
+	b, ok := policy.AppendLanguage(appendSpec(keyRoom(primary), primary, spec), spec, h, language)
 	return string(b), ok
 }
 
-func appendSpec(primary string, spec []string) []byte {
-	b := make([]byte, 0, len(primary)+64)
-	b = append(b, primary...)
-	b = append(b, variantMark...)
+// keyRoom is room for a usual variant key.
+func keyRoom(primary string) []byte { return make([]byte, 0, len(primary)+64) }
+
+// appendSpec appends what all variant keys of one primary key and spec begin with.
+func appendSpec(dst []byte, primary string, spec []string) []byte {
+	dst = append(append(dst, primary...), variantMark...)
 	for _, name := range spec {
-		b = append(b, name...)
-		b = append(b, ',')
+		dst = append(append(dst, name...), ',')
 	}
-	return append(b, variantMark...)
+	return append(dst, variantMark...)
 }

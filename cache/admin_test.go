@@ -1,6 +1,7 @@
 package cache_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -261,6 +262,7 @@ type loadedOrigin struct {
 	mu    sync.Mutex // guards following
 	delay time.Duration
 	seen  map[string]int
+	body  string // "x" if empty
 }
 
 // begin starts the count, and makes each answer take a while.
@@ -282,7 +284,7 @@ func (o *loadedOrigin) answer(_ int, r *http.Request) (*http.Response, error) {
 	delay := o.delay
 	o.mu.Unlock()
 	time.Sleep(delay)
-	return response(200, "x", "Cache-Control: max-age=36000, stale-while-revalidate=36000", "Surrogate-Key: crowd"), nil
+	return response(200, cmp.Or(o.body, "x"), "Cache-Control: max-age=36000, stale-while-revalidate=36000", "Surrogate-Key: crowd"), nil
 }
 
 func (o *loadedOrigin) check(t *testing.T, places int) {

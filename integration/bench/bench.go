@@ -100,18 +100,18 @@ func (b *bench) place(ctx context.Context) (place, error) {
 	return p, err
 }
 
+// startServers starts what the scenarios need.
 func (b *bench) startServers(ctx context.Context, p place) error {
-	starts := []func() (*server, error){
-		func() (*server, error) { return startNginx(ctx, p) },
-		func() (*server, error) { return startVarnish(ctx, p) },
-		func() (*server, error) { return startOurs(ctx, p, ours, oursInMemory) },
-		func() (*server, error) { return startOurs(ctx, p, oursDisk, oursConf) },
+	starts := map[string]func() (*server, error){
+		nginx:     func() (*server, error) { return startNginx(ctx, p) },
+		varnish:   func() (*server, error) { return startVarnish(ctx, p) },
+		ours:      func() (*server, error) { return startOurs(ctx, p, ours, oursInMemory) },
+		oursDisk:  func() (*server, error) { return startOurs(ctx, p, oursDisk, oursConf) },
+		fullTier:  func() (*server, error) { return startOurs(ctx, p, fullTier, oursInMemory) },
+		emptyTier: func() (*server, error) { return startOurs(ctx, p, emptyTier, oursInMemory) },
 	}
-	for i, name := range []string{nginx, varnish, ours, oursDisk} {
-		if slices.Contains(b.o.without, name) {
-			continue
-		}
-		s, err := starts[i]()
+	for _, name := range b.needed() {
+		s, err := starts[name]()
 		if s != nil && s.proc != nil {
 			b.servers[name] = s
 		}
@@ -120,6 +120,22 @@ func (b *bench) startServers(ctx context.Context, p place) error {
 		}
 	}
 	return nil
+}
+
+// needed are the servers of the chosen scenarios.
+func (b *bench) needed() []string {
+	var names []string
+	for _, s := range chosen(b.o.scenarios) {
+		for _, name := range s.subjects {
+			if name == fresh {
+				name = ours
+			}
+			if name != direct && !slices.Contains(names, name) && !slices.Contains(b.o.without, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 func (b *bench) close() {
@@ -149,6 +165,8 @@ func (b *bench) subjects(s scenario) []subject {
 		switch {
 		case name == fresh:
 			srv, path = b.servers[ours], "/1k"
+		case name == direct:
+			srv = &server{name: direct, proc: b.origin.fast, plain: b.origin.addr}
 		case s.kind == stale:
 			path += name
 		}
@@ -175,7 +193,7 @@ func (b *bench) measure(ctx context.Context, s scenario) (result, error) {
 		res.Subjects = append(res.Subjects, series{Name: sub.name})
 	}
 	for round := range b.o.rounds {
-		fmt.Fprintf(os.Stderr, "%s: round %d of %d\n", s.name, round+1, b.o.rounds)
+		b.say("%s: round %d of %d", s.name, round+1, b.o.rounds)
 		for i, sub := range subjects {
 			sm, err := b.undisturbed(ctx, s, sub)
 			if err != nil {
@@ -190,7 +208,13 @@ func (b *bench) measure(ctx context.Context, s scenario) (result, error) {
 // prime fills the caches, and looks whether answers are what the scenario is about.
 func (b *bench) prime(ctx context.Context, s scenario, subjects []subject) error {
 	for _, sub := range subjects {
-		if s.kind == misses {
+		if s.kind.missing() {
+			continue
+		}
+		if s.kind == fullMemory {
+			if err := b.primeTier(ctx, sub); err != nil {
+				return fmt.Errorf("%s: %w", sub.name, err)
+			}
 			continue
 		}
 		if _, err := b.get(ctx, sub.url, nil); err != nil {
@@ -203,7 +227,7 @@ func (b *bench) prime(ctx context.Context, s scenario, subjects []subject) error
 	for _, sub := range subjects {
 		want := s.status
 		url := sub.url
-		if s.kind == misses {
+		if s.kind.missing() {
 			url += "check"
 		}
 		status, err := b.get(ctx, url, s.fields)
@@ -281,9 +305,10 @@ func awaitRest(ctx context.Context, until time.Time) error {
 
 // once is one run of one server.
 func (b *bench) once(ctx context.Context, s scenario, sub subject, d time.Duration) (sample, error) {
+	onDisk, err0 := b.onDisk(ctx, s, sub)
 	before, err1 := b.origin.count(ctx)
 	cpuBefore, err2 := b.usage(sub)
-	if err := firstOf(err1, err2); err != nil {
+	if err := firstOf(err0, err1, err2); err != nil {
 		return sample{}, err
 	}
 	began := time.Now()
@@ -299,11 +324,38 @@ func (b *bench) once(ctx context.Context, s scenario, sub subject, d time.Durati
 	}
 	used := cpuAfter.server - cpuBefore.server
 	others := (cpuAfter.machine - cpuBefore.machine) - used - (cpuAfter.load - cpuBefore.load)
-	return sample{
-		Rate: l.rate, P50: l.p50, P99: l.p99,
+	sm := sample{
+		Rate: l.rate, P50: l.p50, P99: l.p99, P999: l.p999,
 		CPU:  used / time.Duration(max(l.requests, 1)),
 		Busy: float64(used) / float64(took), Others: max(float64(others)/float64(took), 0),
-	}, kept(s.kind, l.requests, after-before-1)
+	}
+	if err := kept(s.kind, l.requests, after-before-1); err != nil {
+		return sm, err
+	}
+	return sm, b.countStored(ctx, s, sub, l.requests, onDisk, cpuBefore, &sm)
+}
+
+// onDisk is how many records the proxy has on disk before a run that is to add some.
+func (b *bench) onDisk(ctx context.Context, s scenario, sub subject) (float64, error) {
+	if s.kind != stores || sub.server.admin == "" {
+		return 0, nil
+	}
+	return b.settled(ctx, sub.server)
+}
+
+// countStored waits for what the proxy has still to write to disk, and books it.
+func (b *bench) countStored(ctx context.Context, s scenario, sub subject, requests int64, before float64, began usage, sm *sample) error {
+	if s.kind != stores || sub.server.admin == "" {
+		return nil
+	}
+	after, err := b.settled(ctx, sub.server)
+	if err != nil {
+		return err
+	}
+	u, err := b.usage(sub)
+	sm.Stored = (after - before) / float64(max(requests, 1))
+	sm.CPU = (u.server - began.server) / time.Duration(max(requests, 1))
+	return err
 }
 
 // usage is CPU time used so far.
@@ -311,12 +363,17 @@ type usage struct{ server, load, machine time.Duration }
 
 // usage tells how much the server, the generator's side and the whole machine have used; two cores use up to 2 s in a second.
 func (b *bench) usage(sub subject) (u usage, err error) {
-	var err1, err2, err3, err4 error
+	var err1, err2, err3 error
 	u.server, err1 = cpu(sub.server.proc.cmd.Process.Pid)
-	u.load, err2 = cpu(b.origin.fast.cmd.Process.Pid)
-	self := unix.Rusage{}
-	err3 = unix.Getrusage(unix.RUSAGE_CHILDREN, &self)
-	u.load += time.Duration(self.Utime.Nano() + self.Stime.Nano())
+	if sub.name != direct {
+		u.load, err2 = cpu(b.origin.fast.cmd.Process.Pid)
+	}
+	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
+		r := unix.Rusage{}
+		err3 = firstOf(err3, unix.Getrusage(who, &r))
+		u.load += time.Duration(r.Utime.Nano() + r.Stime.Nano())
+	}
+	var err4 error
 	u.machine, err4 = machineCPU()
 	return u, firstOf(err1, err2, err3, err4)
 }
@@ -324,9 +381,11 @@ func (b *bench) usage(sub subject) (u usage, err error) {
 // kept checks by the number of requests that the origin saw that the traffic was what it was meant to be.
 func kept(k kind, requests, fetched int64) error {
 	switch {
-	case k == misses && fetched < requests*99/100:
+	case k.missing() && fetched < requests*99/100:
 		return fmt.Errorf("only %d of %d misses reached the origin", fetched, requests)
-	case k != misses && fetched > max(requests/1000, 2):
+	case k == fullMemory && (fetched < requests*4/100 || fetched > requests*8/100):
+		return fmt.Errorf("%d of %d requests reached the origin, not one in %d", fetched, requests, oneMissIn)
+	case (k == hits || k == stale) && fetched > max(requests/1000, 2):
 		return fmt.Errorf("%d of %d hits reached the origin", fetched, requests)
 	}
 	return nil
@@ -334,6 +393,12 @@ func kept(k kind, requests, fetched int64) error {
 
 // generate makes the traffic of one run.
 func (b *bench) generate(ctx context.Context, s scenario, sub subject, d time.Duration) (load, error) {
+	switch s.kind {
+	case firstByte:
+		return b.firstBytes(ctx, s, sub, d)
+	case fullMemory:
+		return b.paced(ctx, sub, d)
+	}
 	if s.streams > 0 {
 		return h2load(ctx, b.o.loadCore, s.conns, s.streams, d, sub.url)
 	}
@@ -341,7 +406,7 @@ func (b *bench) generate(ctx context.Context, s scenario, sub subject, d time.Du
 	for _, f := range s.fields {
 		args = append(args, "-H", f)
 	}
-	if s.kind != misses {
+	if !s.kind.missing() {
 		return wrk(ctx, b.o.loadCore, s.conns, d, append(args, sub.url)...)
 	}
 	b.runs++
@@ -359,29 +424,21 @@ func (b *bench) profile(ctx context.Context, s scenario, subjects []subject) err
 		return nil
 	}
 	fetched := make(chan error, 1)
-	go func() { fetched <- b.fetchProfile(ctx, s.name, sub.server.admin) }()
+	go func() { fetched <- b.fetchProfile(ctx, s.name, sub.server) }()
 	_, err := b.once(ctx, s, sub, 4*time.Second)
 	return errors.Join(err, <-fetched)
 }
 
-func (b *bench) fetchProfile(ctx context.Context, name, admin string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/debug/pprof/profile?seconds=3", nil)
+func (b *bench) fetchProfile(ctx context.Context, name string, s *server) error {
+	profile, err := b.adminGet(ctx, s, "/debug/pprof/profile?seconds=3")
 	if err != nil {
 		return err
 	}
-	resp, err := b.client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	f, err := os.Create(filepath.Join(b.o.profile, name+".pprof"))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	_, err = io.Copy(f, resp.Body)
-	return err
+	return os.WriteFile(filepath.Join(b.o.profile, name+".pprof"), profile, 0o644)
 }
+
+// say tells whoever waits what goes on.
+func (b *bench) say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 // keep puts a result on the page.
 func (b *bench) keep(res result) error { return b.page.put(res) }

@@ -14,7 +14,8 @@ type load struct {
 	requests int64
 	rate     float64 // per second
 	p50, p99 time.Duration
-	bad      int64 // errors, and answers that were not wanted
+	p999     time.Duration // 0: the generator does not tell
+	bad      int64         // errors, and answers that were not wanted
 }
 
 // missScript asks for a path that nobody asked for before, each time.

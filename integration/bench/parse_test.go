@@ -1,6 +1,10 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,7 +85,7 @@ func TestJudge(t *testing.T) {
 	s := scenario{subjects: []string{nginx, ours}, targets: []target{{than: nginx, ratio: 1.4, tail: true}, {than: varnish, ratio: 2}}}
 	run := func(rate float64, p99 time.Duration) result {
 		return result{Subjects: []series{
-			{Name: nginx, Samples: []sample{{Rate: 100, P99: time.Millisecond}}}, {Name: ours, Samples: []sample{{Rate: rate, P99: p99}}},
+			{Name: nginx, Samples: []sample{{Rate: 100, Busy: 1, P99: time.Millisecond}}}, {Name: ours, Samples: []sample{{Rate: rate, Busy: 1, P99: p99}}},
 		}}
 	}
 	for _, c := range []struct {
@@ -108,6 +112,136 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// Where one of the cores had nothing to do, CPU per request decides, whichever server it was.
+func TestJudgeByCPU(t *testing.T) {
+	s := scenario{subjects: []string{nginx, ours}, targets: []target{{than: nginx, ratio: 1}}}
+	for _, c := range []struct {
+		name          string
+		theirs, mine  float64 // busy
+		ourCPU        time.Duration
+		missed, byCPU bool
+	}{
+		{"both busy", 0.95, 0.95, 3, false, false},
+		{"theirs idle, ours costs more", 0.3, 0.95, 3, true, true},
+		{"ours idle, ours costs more", 0.95, 0.3, 3, true, true},
+		{"theirs idle, ours costs less", 0.3, 0.95, 1, false, true},
+	} {
+		j := judge(s, result{Subjects: []series{
+			{Name: nginx, Samples: []sample{{Rate: 100, Busy: c.theirs, CPU: 2}}}, {Name: ours, Samples: []sample{{Rate: 150, Busy: c.mine, CPU: c.ourCPU}}},
+		}})[0]
+		if j.missed() != c.missed || strings.HasSuffix(j.verdict(), "by CPU") != c.byCPU {
+			t.Errorf("%s: %s, missed %v", c.name, j.verdict(), j.missed())
+		}
+	}
+}
+
+func TestJudgeLatency(t *testing.T) {
+	s := scenario{subjects: []string{direct, ours}, targets: []target{{than: direct, extra: 200}, {than: direct, tailRatio: 3}}}
+	for _, c := range []struct {
+		name         string
+		p50, p999    time.Duration
+		extra, tails bool // missed
+	}{
+		{"both reached", 300, 3000, false, false},
+		{"median too long", 301, 3000, true, false},
+		{"tail too long", 300, 3001, false, true},
+	} {
+		got := judge(s, result{Subjects: []series{
+			{Name: direct, Samples: []sample{{P50: 100, P999: 1000}}}, {Name: ours, Samples: []sample{{P50: c.p50, P999: c.p999}}},
+		}})
+		if got[0].missed() != c.extra || got[1].missed() != c.tails {
+			t.Errorf("%s: missed %v and %v", c.name, got[0].missed(), got[1].missed())
+		}
+	}
+}
+
+func TestParseMetric(t *testing.T) {
+	text := []byte("# TYPE a gauge\na{tier=\"disk\"} 1.5e+06\na{tier=\"memory\"} 2\n")
+	if got, err := parseMetric(text, `a{tier="disk"}`); err != nil || got != 1.5e6 {
+		t.Error(got, err)
+	}
+	if _, err := parseMetric(text, "a"); err == nil {
+		t.Error("a metric without its labels was found")
+	}
+}
+
+// The clients of this program's own read an answer that comes in pieces to its end, and know hits.
+func TestClient(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/gone" {
+			w.WriteHeader(http.StatusGone)
+			return
+		}
+		w.Header().Set("Cache-Status", "swrproxy; "+r.URL.Path[1:])
+		w.Header().Set("Content-Length", "200000")
+		for range 2 {
+			_, _ = w.Write(make([]byte, 100000))
+			_ = http.NewResponseController(w).Flush()
+		}
+	}))
+	defer srv.Close()
+	c, err := dial(srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	for _, hit := range []bool{true, false} {
+		path := map[bool]string{true: "/hit", false: "/fwd=miss"}[hit]
+		if a, err := c.get(path); err != nil || a.hit != hit || a.first.Before(a.sent) {
+			t.Errorf("%s: %+v, %v", path, a, err)
+		}
+	}
+	if _, err := c.get("/gone"); err == nil {
+		t.Error("a 410 was taken for an answer")
+	}
+}
+
+// One request in twenty is a miss, on every connection.
+func TestPacedMisses(t *testing.T) {
+	misses := map[int]int{}
+	const requests = 16 * oneMissIn * pacedConns
+	for n := range requests {
+		w := pacedWorker{number: n % pacedConns}
+		if strings.HasPrefix(w.path(n), "/cold/") {
+			misses[w.number]++
+		}
+	}
+	sum := 0
+	for _, n := range misses {
+		sum += n
+	}
+	if sum != requests/oneMissIn || len(misses) != pacedConns {
+		t.Errorf("%d of %d requests are misses, on %d of %d connections", sum, requests, len(misses), pacedConns)
+	}
+}
+
+func TestQuantiles(t *testing.T) {
+	var spans []time.Duration
+	for i := range 1000 {
+		spans = append(spans, time.Duration(1000-i))
+	}
+	want := load{requests: 1000, rate: 500, p50: 501, p99: 991, p999: 1000}
+	if diff := cmp.Diff(want, quantiles(spans, 2*time.Second), cmp.AllowUnexported(load{})); diff != "" {
+		t.Error(diff)
+	}
+	if got := quantiles(nil, time.Second); got != (load{}) {
+		t.Errorf("of nothing: %+v", got)
+	}
+}
+
+// Benchmarks of every package on the way of a request are among those compared with the base.
+func TestMicroCovers(t *testing.T) {
+	packages, err := withBenchmarks(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pkg := range []string{"cache", "cache/memory", "cache/disk", "policy", "fill", "origin", "internal/server", "internal/telemetry"} {
+		if !slices.Contains(packages, "./"+pkg) {
+			t.Errorf("%s has no benchmarks", pkg)
+		}
+	}
+}
+
 func TestTrafficIsWhatItSays(t *testing.T) {
 	for _, c := range []struct {
 		name              string
@@ -119,6 +253,9 @@ func TestTrafficIsWhatItSays(t *testing.T) {
 		{"hits that were not", hits, 100000, 50000, false},
 		{"all misses", misses, 1000, 1000, true},
 		{"misses that were hits", misses, 1000, 10, false},
+		{"stores that were hits", stores, 1000, 10, false},
+		{"one miss in twenty", fullMemory, 1000, 50, true},
+		{"hot records were evicted", fullMemory, 1000, 500, false},
 	} {
 		if err := kept(c.kind, c.requests, c.fetched); (err == nil) != c.ok {
 			t.Errorf("%s: %v", c.name, err)

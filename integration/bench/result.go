@@ -27,11 +27,14 @@ type sample struct {
 	Rate float64       `json:"rate"`
 	P50  time.Duration `json:"p50"` // 0: the generator does not tell
 	P99  time.Duration `json:"p99"`
+	P999 time.Duration `json:"p999,omitempty"` // 0: the generator does not tell
 	// CPU is per request, Busy the share of the core that was used.
 	CPU  time.Duration `json:"cpu"`
 	Busy float64       `json:"busy"`
 	// Others is what processes that have no part in this used, in cores.
 	Others float64 `json:"others"`
+	// Stored is the share of what was fetched that is on disk, where that is what the scenario is about.
+	Stored float64 `json:"stored,omitempty"`
 }
 
 // median of the middle two, for an even number.
@@ -58,9 +61,11 @@ func (s series) middle() sample {
 		Rate:   median(column(s.Samples, func(s sample) float64 { return s.Rate })),
 		P50:    median(column(s.Samples, func(s sample) time.Duration { return s.P50 })),
 		P99:    median(column(s.Samples, func(s sample) time.Duration { return s.P99 })),
+		P999:   median(column(s.Samples, func(s sample) time.Duration { return s.P999 })),
 		CPU:    median(column(s.Samples, func(s sample) time.Duration { return s.CPU })),
 		Busy:   median(column(s.Samples, func(s sample) float64 { return s.Busy })),
 		Others: median(column(s.Samples, func(s sample) float64 { return s.Others })),
+		Stored: median(column(s.Samples, func(s sample) float64 { return s.Stored })),
 	}
 }
 
@@ -86,95 +91,81 @@ func rateOf(s sample) float64 { return s.Rate }
 // perCPU is requests in a second of CPU time.
 func perCPU(s sample) float64 { return 1 / max(s.CPU.Seconds(), 1e-9) }
 
-// judged is a target beside what was measured.
-type judged struct {
-	target
-	measured bool
-	got      float64
-	// gotCPU is the ratio by CPU per request: what the rate would be if nothing else ran on the core.
-	gotCPU float64
-	// ourTail and theirTail are the p99 of both.
-	ourTail, theirTail time.Duration
-	// others is what other processes used meanwhile, in cores.
-	others float64
-}
+// p999Of is the p99.9.
+func p999Of(s sample) float64 { return float64(s.P999) }
 
-// tooBusy is from when on the ratio of rates is the scheduler's and not the servers': other processes used a third of a core.
-const tooBusy = 1.0 / 3
-
-func (j judged) disturbed() bool { return j.others > tooBusy }
-
-func (j judged) missed() bool {
-	return j.measured && !j.disturbed() && (j.got < j.ratio || j.tail && j.ourTail > j.theirTail)
-}
-
-// verdict is the judgement in a word or two.
-func (j judged) verdict() string {
-	switch {
-	case !j.measured:
-		return "not measured"
-	case j.ratio == 0:
-		return "no target"
-	case j.disturbed():
-		return fmt.Sprintf("not judged: other processes used %.0f %% of a core", 100*j.others)
-	case j.got < j.ratio:
-		return "**missed**"
-	case j.missed():
-		return fmt.Sprintf("**p99 missed** (%s against %s)", short(j.ourTail), short(j.theirTail))
-	default:
-		return "reached"
+// extraOf is the median over the rounds of how much longer a's median is.
+func extraOf(a, b series) time.Duration {
+	var spans []time.Duration
+	for i := range min(len(a.Samples), len(b.Samples)) {
+		spans = append(spans, a.Samples[i].P50-b.Samples[i].P50)
 	}
-}
-
-// wanted is the target in words.
-func (j judged) wanted() string {
-	if j.ratio == 0 {
-		return "—"
-	}
-	s := fmt.Sprintf("≥ %.2f ×", j.ratio)
-	if j.tail {
-		s += ", p99 ≤"
-	}
-	return s
-}
-
-// judge puts a scenario's targets beside its result.
-func judge(s scenario, r result) []judged {
-	var out []judged
-	mine, have := r.of(s.ourSubject())
-	for _, t := range s.targets {
-		other, ok := r.of(t.than)
-		j := judged{target: t, measured: ok && have}
-		if j.measured {
-			j.got, j.gotCPU = ratio(mine, other, rateOf), ratio(mine, other, perCPU)
-			j.ourTail, j.theirTail = mine.middle().P99, other.middle().P99
-			j.others = max(mine.middle().Others, other.middle().Others)
-		}
-		out = append(out, j)
-	}
-	return out
+	return median(spans)
 }
 
 // table is a result in Markdown, with its targets.
 func table(r result) string {
-	s := chosen([]string{r.Scenario})[0]
+	s := scenarioOf(r.Scenario)
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n", s.title)
-	fmt.Fprintf(&b, "| server | requests/s (least to most) | p50 | p99 | CPU/request | core busy | others |\n| --- | --- | --- | --- | --- | --- | --- |\n")
+	if s.note != "" {
+		fmt.Fprintf(&b, "%s\n\n", s.note)
+	}
+	columns := columnsOf(s)
+	for _, c := range columns {
+		fmt.Fprintf(&b, "| %s ", c.title)
+	}
+	b.WriteString("|\n" + strings.Repeat("| --- ", len(columns)) + "|\n")
 	for _, sub := range r.Subjects {
-		m := sub.middle()
-		rates := column(sub.Samples, func(s sample) float64 { return s.Rate })
-		fmt.Fprintf(&b, "| %s | %.0f (%.0f to %.0f) | %s | %s | %s | %.0f %% | %.0f %% |\n", sub.Name, m.Rate, slices.Min(rates), slices.Max(rates),
-			short(m.P50), short(m.P99), short(m.CPU), 100*min(m.Busy, 1), 100*m.Others)
+		for _, c := range columns {
+			fmt.Fprintf(&b, "| %s ", c.cell(sub, sub.middle()))
+		}
+		b.WriteString("|\n")
 	}
 	b.WriteByte('\n')
 	for _, j := range judge(s, r) {
 		if j.measured {
-			fmt.Fprintf(&b, "- %.2f × %s; target %s: %s. By CPU per request %.2f ×.\n", j.got, j.than, j.wanted(), j.verdict(), j.gotCPU)
+			fmt.Fprintf(&b, "- %s\n", j.sentence())
 		}
 	}
 	fmt.Fprintf(&b, "\n%d rounds of %g s, %s.\n", r.Rounds, r.Seconds, r.At.Format("2 January 2006, 15:04 UTC"))
 	return b.String()
+}
+
+// cells is a column of a table of figures; m is the middle of the server's samples.
+type cells struct {
+	title string
+	cell  func(s series, m sample) string
+}
+
+// columnsOf are the columns that a scenario's table has.
+func columnsOf(s scenario) []cells {
+	columns := []cells{
+		{"server", func(s series, _ sample) string { return s.Name }},
+		{"requests/s (least to most)", func(s series, m sample) string {
+			rates := column(s.Samples, rateOf)
+			return fmt.Sprintf("%.0f (%.0f to %.0f)", m.Rate, slices.Min(rates), slices.Max(rates))
+		}},
+		{"p50", func(_ series, m sample) string { return short(m.P50) }},
+		{"p99", func(_ series, m sample) string { return short(m.P99) }},
+	}
+	if s.kind == firstByte || s.kind == fullMemory {
+		columns = append(columns, cells{"p99.9", func(_ series, m sample) string { return short(m.P999) }})
+	}
+	columns = append(columns,
+		cells{"CPU/request", func(_ series, m sample) string { return short(m.CPU) }},
+		cells{"core busy", func(_ series, m sample) string { return fmt.Sprintf("%.0f %%", 100*min(m.Busy, 1)) }},
+		cells{"others", func(_ series, m sample) string { return fmt.Sprintf("%.0f %%", 100*m.Others) }},
+	)
+	if s.kind == stores {
+		columns = append(columns, cells{"on disk", func(s series, m sample) string {
+			if s.Name != oursDisk {
+				return "—"
+			}
+			return fmt.Sprintf("%.0f %%", 100*m.Stored)
+		}})
+	}
+	return columns
 }
 
 // short is a span with three digits.

@@ -1,6 +1,9 @@
 package main
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Kinds of traffic.
 const (
@@ -10,10 +13,19 @@ const (
 	misses
 	// stale answers are served while their refresh hangs.
 	stale
+	// stores are misses that are to be written to disk.
+	stores
+	// firstByte is one miss after the other, unloaded; what counts is when the first bytes come.
+	firstByte
+	// fullMemory is hits at a steady rate with one miss in twenty, on a proxy whose memory tier is full.
+	fullMemory
 )
 
 // kind is what the traffic of a scenario is. A closed enum.
 type kind uint8
+
+// missing tells whether all requests of the traffic are misses.
+func (k kind) missing() bool { return k == misses || k == stores || k == firstByte }
 
 // scenario is one thing to measure.
 type scenario struct {
@@ -27,14 +39,22 @@ type scenario struct {
 	status   int
 	subjects []string
 	targets  []target
+	// note is for the page: what to know to read the figures.
+	note string
+	// byName leaves the scenario out unless it is asked for by name: it takes minutes.
+	byName bool
 }
 
-// target is a ratio of our rate to another's that is to be reached.
+// target is what is to be reached beside another subject: a ratio of rates, or one of extra and tailRatio.
 type target struct {
 	than  string
 	ratio float64
 	// tail asks in addition for a p99 no longer than the other's.
 	tail bool
+	// extra is by how much our median may be longer.
+	extra time.Duration
+	// tailRatio is how many times as long our p99.9 may be.
+	tailRatio float64
 }
 
 // fresh is our own fresh hit, beside the stale one.
@@ -60,8 +80,9 @@ var scenarios = []scenario{
 		targets: []target{{than: nginx, ratio: 1.0}},
 	},
 	{
-		name: "disk-10m", title: "10 MiB from disk", path: "/files/10m", conns: 16, status: 200, subjects: []string{nginx, oursDisk},
+		name: "disk-10m", title: "10 MiB from disk", path: "/files/10m", conns: 1, status: 200, subjects: []string{nginx, oursDisk},
 		targets: []target{{than: nginx, ratio: 0.95}},
+		note:    "One connection: with more the generator's core, which copies every byte out of the kernel, is the limit, and the servers' are a quarter busy.",
 	},
 	{
 		name: "stale", title: "stale hit while its refresh hangs", kind: stale, path: "/stale/", conns: 64, status: 200,
@@ -70,6 +91,23 @@ var scenarios = []scenario{
 	{
 		name: "miss", title: "miss, 1 KiB, cacheable", kind: misses, path: "/miss/", conns: 64, status: 200, subjects: everybody,
 		targets: []target{{than: nginx, ratio: 1.0}},
+	},
+	{
+		name: "store", title: "miss, 1 KiB, stored on disk", kind: stores, path: "/store/", conns: 64, status: 200, subjects: []string{nginx, oursDisk},
+		targets: []target{{than: nginx, ratio: 1.0}},
+		note: "*On disk* is how much of what was fetched had been written once nothing waited any more; what the queue had no room for is not. The CPU time of " +
+			"writing what waited at a run's end is in the CPU per request. nginx writes each answer to a file before it goes on.",
+	},
+	{
+		name: "first-byte", title: "first byte of a miss, one connection", kind: firstByte, path: "/first/", conns: 1, status: 200,
+		subjects: []string{direct, nginx, varnish, ours}, targets: []target{{than: direct, extra: 200 * time.Microsecond}},
+		note: "A client of this program's own, on blocking sockets, asks for one new path after the other; the clock runs from the write to the first bytes of the answer.",
+	},
+	{
+		name: "gc", title: "hits beside 5 % misses, memory tier of 2 GiB full of 1 KiB records", kind: fullMemory, path: "/hot/0", conns: pacedConns, status: 200,
+		subjects: []string{emptyTier, fullTier}, targets: []target{{than: emptyTier, tailRatio: 3}}, byName: true,
+		note: "A client of this program's own makes 10,000 requests/s over 8 connections, one in twenty a miss that is stored, which evicts where the tier is full. " +
+			"Latencies are those of hits, to the first byte, from when the request was due if an answer before it was late. In every run the proxy is made to collect its garbage once.",
 	},
 	{
 		name: "h2", title: "HTTP/2 over TLS, 1 KiB hit", path: "/1k", conns: 16, streams: 8, status: 200, subjects: []string{nginx, ours},
@@ -93,16 +131,18 @@ func scenarioNames() []string {
 
 func known(name string) bool { return slices.Contains(scenarioNames(), name) }
 
-// chosen are the scenarios named, all if none is.
+// chosen are the scenarios named; if none is, all that need not be.
 func chosen(names []string) []scenario {
-	if len(names) == 0 {
-		return scenarios
-	}
 	var out []scenario
 	for _, s := range scenarios {
-		if slices.Contains(names, s.name) {
+		if slices.Contains(names, s.name) || len(names) == 0 && !s.byName {
 			out = append(out, s)
 		}
 	}
 	return out
+}
+
+// scenarioOf finds a scenario by its name.
+func scenarioOf(name string) scenario {
+	return scenarios[slices.IndexFunc(scenarios, func(s scenario) bool { return s.name == name })]
 }

@@ -37,8 +37,9 @@ type place struct {
 	bin       string
 }
 
-// nginxConf are the settings that make nginx's hits fast: one worker, files kept open, sendfile, cache in memory; and its misses:
-// connections to the origin kept. A stale answer is served while it is refreshed, as the origin's own Cache-Control asks.
+// nginxConf are the settings that make nginx's hits fast: one worker, files kept open, cache in memory; and its misses: connections to
+// the origin kept. A stale answer is served while it is refreshed, as the origin's own Cache-Control asks. How bodies are sent was chosen
+// for each size by measuring what costs least; the comments in it say so to readers of the page too.
 const nginxConf = `worker_processes 1;
 worker_rlimit_nofile 65536;
 daemon off;
@@ -47,8 +48,12 @@ pid RAM/nginx.pid;
 events { worker_connections 8192; use epoll; }
 http {
   access_log off;
-  sendfile on;
-  tcp_nopush on;
+  # Head and body in one writev: at 1 KiB a fifth less CPU than sendfile, at 10 MiB a third less.
+  sendfile off;
+  output_buffers 1 256k;
+  # A corked socket keeps back the end of a body, less than the 64 KiB of a loopback segment, until the receiver's delayed
+  # acknowledgement 40 ms later: with tcp_nopush, 100 KiB answers came at a tenth of the rate.
+  tcp_nopush off;
   tcp_nodelay on;
   keepalive_requests 100000000;
   keepalive_timeout 300s;
@@ -57,7 +62,7 @@ http {
   open_file_cache_min_uses 2;
   client_body_temp_path RAM/b; proxy_temp_path RAM/p; fastcgi_temp_path RAM/f; uwsgi_temp_path RAM/u; scgi_temp_path RAM/s;
   proxy_cache_path RAM/cache levels=1:2 keys_zone=ram:256m max_size=4g inactive=1h use_temp_path=off;
-  proxy_cache_path DISK/nginx levels=1:2 keys_zone=disk:16m max_size=1g inactive=1h use_temp_path=off;
+  proxy_cache_path DISK/nginx levels=1:2 keys_zone=disk:64m max_size=4g inactive=1h use_temp_path=off;
   upstream fast { server ORIGIN; keepalive 512; keepalive_requests 100000000; keepalive_timeout 300s; }
   upstream hanging { server HANGING; keepalive 16; }
   proxy_http_version 1.1;
@@ -72,7 +77,9 @@ http {
     listen PLAIN backlog=4096;
     listen SECURE ssl http2 backlog=4096;
     location / { proxy_cache ram; proxy_pass http://fast; }
+    location = /files/100k { sendfile on; proxy_cache ram; proxy_pass http://fast; } # a quarter less CPU than without
     location = /files/10m { proxy_cache disk; proxy_pass http://fast; }
+    location /store/ { proxy_cache disk; proxy_pass http://fast; }
     location /stale/ { proxy_cache ram; proxy_pass http://hanging; }
   }
 }

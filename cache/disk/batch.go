@@ -36,6 +36,7 @@ func (w *writer) write(list []*op) error {
 // item is a change as it goes into the database.
 type item struct {
 	o       *op
+	fresh   bool // the database has no record of the key
 	ref     ref
 	content []byte // an inline body to write
 	file    bool   // a body file to write
@@ -46,7 +47,7 @@ type item struct {
 
 // plan decides where the body of o goes.
 func (w *writer) plan(o *op) item {
-	it := item{o: o}
+	it := item{o: o, fresh: w.s.absent.has(o.hash)}
 	if o.rec == nil {
 		return it
 	}
@@ -55,7 +56,7 @@ func (w *writer) plan(o *op) item {
 	case o.body != nil:
 		it.ref = o.body.ref
 	case b.Size() == 0:
-	case inMemory && w.same(&it, p):
+	case inMemory && !it.fresh && w.same(&it, p):
 	case b.Size() > maxInline:
 		it.ref = ref{kind: bodyFile, id: w.s.ids.next(), size: b.Size()}
 		it.file = true
@@ -204,6 +205,11 @@ func (t *txn) applyOne(it item) error {
 	adopts := it.same || it.o.body != nil && (it.o.kept == nil || it.o.kept.owned)
 	if it.o.rec == nil || it.gone || adopts && !t.has(it.ref) {
 		return t.remove(it.o.hash, 0)
+	}
+	if !it.fresh {
+		if err := t.remove(it.o.hash, it.ref.id); err != nil {
+			return err
+		}
 	}
 	return t.insert(it.o.hash, it.o.rec, it.ref, it.content)
 }

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 
@@ -18,21 +19,29 @@ const (
 	ownerSize = 8
 )
 
+// chunkKeySize is the length of a chunk's database key.
+const chunkKeySize = 10
+
 // chunkKey is the database key of a body's nth chunk.
-func chunkKey(id uint64, n int) []byte { return append(key64(id), byte(n>>8), byte(n)) }
+func chunkKey(id uint64, n int) []byte {
+	b := make([]byte, chunkKeySize)
+	binary.BigEndian.PutUint64(b, id)
+	binary.BigEndian.PutUint16(b[8:], uint16(n))
+	return b
+}
 
 // chunks is how many chunks a body of this size has.
 func chunks(size int64) int { return int((ownerSize + size + chunkSize - 1) / chunkSize) }
 
 // putChunks stores a body that belongs to the record of hash owner.
-func putChunks(b *bbolt.Bucket, id, owner uint64, content []byte) error {
-	rest := append(key64(owner), content...)
-	for n := 0; len(rest) > 0; n++ {
-		k := min(len(rest), chunkSize)
-		if err := b.Put(chunkKey(id, n), rest[:k:k]); err != nil {
+func (t *txn) putChunks(id, owner uint64, content []byte) error {
+	head := key64(owner)
+	for n := 0; n == 0 || len(content) > 0; n++ {
+		k := min(len(content), chunkSize-len(head))
+		if err := t.bodies.Put(chunkKey(id, n), t.keep(head, content[:k])); err != nil {
 			return err
 		}
-		rest = rest[k:]
+		head, content = nil, content[k:]
 	}
 	return nil
 }

@@ -15,6 +15,8 @@
 // writer, takes what has gathered, makes room, writes and syncs body files beside their place, renames them, and commits all of it
 // in one transaction. So a crash loses at most what gathered since the last commit, about half a second.
 //
+// Which keys the database lacks is remembered for some thousand, so that a miss that is stored costs one look at it, not five.
+//
 // Each value carries a checksum over its metadata, and each body one of its own. Small bodies are checked whenever they are read, body
 // files from before this process once, before their first byte leaves. What fails is dropped and counted as damaged.
 //

@@ -30,23 +30,26 @@ type Store struct {
 	gauges   gauges
 	counts   counters
 	touched  touched
+	absent   absent
 	verified verified
 	ids      ids
 	firstID  uint64 // files with lower ids are from before the database was opened
 
+	// removals counts batches that have left the queue; it grows under mu.
+	removals atomic.Uint64
+
 	dbMu sync.RWMutex // guards following; held for reading in every transaction
 	db   *bbolt.DB    // nil once closed
 
-	mu       sync.RWMutex // guards following
-	queue    queue
-	gone     forgotten.Tokens
-	spools   map[uint64]*Spool // those whose file has no record in the database yet
-	garbage  []*Spool          // whose files the writer removes
-	closed   bool
-	failing  bool
-	broken   error // why the database must be replaced
-	removals uint64
-	room     chan struct{} // closed when the queue has got shorter; nil when nobody waits
+	mu      sync.RWMutex // guards following
+	queue   queue
+	gone    forgotten.Tokens
+	spools  map[uint64]*Spool // those whose file has no record in the database yet
+	garbage []*Spool          // whose files the writer removes
+	closed  bool
+	failing bool
+	broken  error         // why the database must be replaced
+	room    chan struct{} // closed when the queue has got shorter; nil when nobody waits
 
 	w    writer
 	stop chan struct{} // closed by Close

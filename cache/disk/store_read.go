@@ -42,10 +42,14 @@ func (s *Store) queued(h uint64) (r *cache.Record, known bool) {
 
 // read looks in the database: nil without an error is a miss. Damage is dealt with here.
 func (s *Store) read(h uint64, key string, load bool) (r *cache.Record, err error) {
+	if s.absent.has(h) {
+		return nil, nil
+	}
 	var head header
+	seen, none := s.removals.Load(), false
 	err = s.view(func(tx *bbolt.Tx) error {
 		v := tx.Bucket(bucketRecords).Get(key64(h))
-		if v == nil {
+		if none = v == nil; none {
 			return nil
 		}
 		if r, head, err = decodeValue(v); err != nil {
@@ -58,7 +62,10 @@ func (s *Store) read(h uint64, key string, load bool) (r *cache.Record, err erro
 		r.Body, err = s.attach(tx, head.body, load)
 		return err
 	})
-	if errors.Is(err, errDamaged) || errors.Is(err, os.ErrNotExist) {
+	switch {
+	case none:
+		s.noteAbsent(h, seen)
+	case errors.Is(err, errDamaged), errors.Is(err, os.ErrNotExist):
 		s.discard(h, head.token, err)
 	}
 	return r, err

@@ -34,15 +34,16 @@ type found struct {
 // peek looks for the record of key in the database. seen is what enqueue compares to tell that it is still right.
 func (s *Store) peek(h uint64, key string) (f found, seen uint64) {
 	s.mu.RLock()
-	seen = s.removals
+	seen = s.removals.Load()
 	_, queued := s.queue.latest[h]
 	s.mu.RUnlock()
-	if queued {
+	if queued || s.absent.has(h) {
 		return found{}, seen // the queue knows better
 	}
+	none := false
 	_ = s.view(func(tx *bbolt.Tx) error { // what can not be read is not there
 		v := tx.Bucket(bucketRecords).Get(key64(h))
-		if v == nil {
+		if none = v == nil; none {
 			return nil
 		}
 		r, head, err := decodeValue(v)
@@ -51,6 +52,9 @@ func (s *Store) peek(h uint64, key string) (f found, seen uint64) {
 		}
 		return nil
 	})
+	if none {
+		s.noteAbsent(h, seen)
+	}
 	return f, seen
 }
 
@@ -74,7 +78,7 @@ func (s *Store) enqueue(o *op, have found, seen uint64) (result cache.PutResult,
 	}
 	if q, ok := s.queue.latest[o.hash]; ok {
 		have = found{q.rec != nil && q.rec.Key == o.rec.Key, q.token}
-	} else if seen != s.removals {
+	} else if seen != s.removals.Load() {
 		return 0, again
 	}
 	switch {
@@ -181,7 +185,7 @@ func (s *Store) enqueueDelete(h uint64, key string, token uint64, have found, se
 	}
 	if q, ok := s.queue.latest[h]; ok {
 		have = found{q.rec != nil && q.rec.Key == key, q.token}
-	} else if seen != s.removals {
+	} else if seen != s.removals.Load() {
 		return false, false, nil
 	}
 	if !have.ok || have.token > token {

@@ -21,8 +21,28 @@ type txn struct {
 	order                        [2]*bbolt.Bucket // of records without and with a file
 	unlink                       []uint64         // body files whose records are gone
 	evicted                      []victim
-	freedDB, freedFiles          int64 // room that evictions made, about
-	buf                          []byte
+	freedDB, freedFiles          int64  // room that evictions made, about
+	buf                          []byte // a value while it is made
+	arena                        []byte // what bbolt keeps until the commit
+}
+
+// arenaSize is what an arena is made of: dozens of values and chunks.
+const arenaSize = 64 << 10
+
+// keep copies parts, one after another, to where they stay until the commit.
+func (t *txn) keep(parts ...[]byte) []byte {
+	n := 0
+	for _, p := range parts {
+		n += len(p)
+	}
+	if n > cap(t.arena)-len(t.arena) {
+		t.arena = make([]byte, 0, max(n, arenaSize))
+	}
+	start := len(t.arena)
+	for _, p := range parts {
+		t.arena = append(t.arena, p...)
+	}
+	return t.arena[start:len(t.arena):len(t.arena)]
 }
 
 // victim is a record that eviction removed.
@@ -50,16 +70,14 @@ func newTxn(tx *bbolt.Tx, st state) *txn {
 // save writes the state; the last thing before a commit.
 func (t *txn) save() error { return t.meta.Put(keyState, t.st.encode()) }
 
-// insert stores r with its body, which is in its place already unless content is not nil: then that goes into the database.
+// insert stores r, of whose key there is no record, with its body, which is in its place already unless content is not nil: then that goes
+// into the database.
 func (t *txn) insert(h uint64, r *cache.Record, b ref, content []byte) error {
-	if err := t.remove(h, b.id); err != nil {
-		return err
-	}
 	t.st.place++
 	t.buf = appendValue(t.buf[:0], r, b, t.st.place)
 	inDB := int64(len(t.buf))
 	if content != nil {
-		if err := putChunks(t.bodies, b.id, h, content); err != nil {
+		if err := t.putChunks(b.id, h, content); err != nil {
 			return err
 		}
 	}
@@ -70,12 +88,12 @@ func (t *txn) insert(h uint64, r *cache.Record, b ref, content []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := t.orderOf(b.kind).Put(key64(t.st.place), orderEntry(h, inDB, inFile)); err != nil {
+	if err := t.orderOf(b.kind).Put(key64(t.st.place), t.keep(orderEntry(h, inDB, inFile))); err != nil {
 		return err
 	}
 	t.st.records++
 	t.st.token = max(t.st.token, r.Token)
-	return t.records.Put(key64(h), append([]byte(nil), t.buf...)) // bbolt keeps the slice until the commit
+	return t.records.Put(key64(h), t.keep(t.buf))
 }
 
 // errNoBody means that the body that a record came with is not stored any more.

@@ -262,7 +262,7 @@ func (s *Store) countEvicted(list []victim) {
 func (s *Store) finish(list []*op, items []item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.removals++
+	s.removals.Add(1)
 	for _, it := range items {
 		if sp := it.o.kept; sp != nil && !it.gone && s.spools[sp.id] == sp {
 			sp.owned = true // the file has a record from now on
@@ -271,6 +271,7 @@ func (s *Store) finish(list []*op, items []item) {
 		}
 	}
 	for _, o := range list {
+		s.absent.remove(o.hash)
 		s.releaseLocked(o)
 		s.queue.leave(o)
 	}

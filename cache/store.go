@@ -21,6 +21,13 @@ type Store interface {
 	Close(ctx context.Context) error
 }
 
+// MemoryGetter is implemented by stores whose Get may wait for I/O, for reads that must not.
+type MemoryGetter interface {
+	// GetMemory is Get as far as memory goes: it never waits for I/O. It has all of Get's promises, and what it finds Get would find. That it finds nothing
+	// says nothing: the record may be in another tier.
+	GetMemory(key string) (*Record, bool)
+}
+
 // Walker is implemented by stores that can list what they hold, for sweeps and purges. The order is undefined; records
 // put or deleted meanwhile may or may not be seen. Walking stops when f returns false. f may call Get, Put and Delete.
 type Walker interface {

@@ -287,8 +287,19 @@ func wantToken(t testing.TB, s cache.Store, key string, token uint64) {
 	}
 }
 
+// getMemory looks in memory; a store that is no MemoryGetter shows nothing.
+func getMemory(s cache.Store, key string) (*cache.Record, bool) {
+	if m, ok := s.(cache.MemoryGetter); ok {
+		return m.GetMemory(key)
+	}
+	return nil, false
+}
+
 func wantMiss(t testing.TB, s cache.Store, key string) {
 	t.Helper()
+	if r, ok := getMemory(s, key); ok {
+		t.Errorf("%q: memory shows token %d, want a miss", key, r.Token)
+	}
 	if r, ok := s.Get(key); ok {
 		t.Errorf("%q: token %d, want a miss", key, r.Token)
 	}

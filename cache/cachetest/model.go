@@ -70,6 +70,9 @@ func (m model) delete(t *testing.T, s cache.Store, key string, token uint64) {
 }
 
 func (m model) get(t *testing.T, s cache.Store, key string) {
+	if r, ok := getMemory(s, key); ok && (r.Key != key || r.Token != m.token[key]) {
+		t.Errorf("%q: memory shows token %d of %q, want token %d", key, r.Token, r.Key, m.token[key])
+	}
 	if token, ok := m.token[key]; ok {
 		wantToken(t, s, key, token)
 	} else {

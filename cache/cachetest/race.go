@@ -57,7 +57,10 @@ func watch(t *testing.T, s cache.Store, stop <-chan struct{}) {
 		}
 		for i := range uint64(raceKeys) {
 			key := raceKey(i)
-			r, ok := s.Get(key)
+			r, ok := getMemory(s, key)
+			if !ok || last {
+				r, ok = s.Get(key)
+			}
 			if !ok {
 				continue
 			}

@@ -60,6 +60,9 @@ func finish(t *testing.T, s cache.Store) {
 	if _, ok := s.Get("a"); ok {
 		t.Error("a closed store returned a record")
 	}
+	if _, ok := getMemory(s, "a"); ok {
+		t.Error("a closed store returned a record from memory")
+	}
 	if got := s.Put(Record("a", math.MaxUint64, 1)); got != cache.PutRefused {
 		t.Errorf("Put into a closed store: %v, want %v", got, cache.PutRefused)
 	}

@@ -46,12 +46,18 @@ func (s *Store) Memory() *memory.Store { return s.mem }
 // Disk returns the tier behind.
 func (s *Store) Disk() *disk.Store { return s.dsk }
 
+// GetMemory returns the record of this full key if memory has it. It does not wait for I/O.
+func (s *Store) GetMemory(key string) (*cache.Record, bool) {
+	r, ok := s.mem.Get(key)
+	if ok && rand.Uint32()%touchOneIn == 0 {
+		s.dsk.Touch(key)
+	}
+	return r, ok
+}
+
 // Get returns the record of this full key. It waits for I/O only if memory does not have it.
 func (s *Store) Get(key string) (*cache.Record, bool) {
-	if r, ok := s.mem.Get(key); ok {
-		if rand.Uint32()%touchOneIn == 0 {
-			s.dsk.Touch(key)
-		}
+	if r, ok := s.GetMemory(key); ok {
 		return r, true
 	}
 	h := maphash.String(s.seed, key)
@@ -187,8 +193,9 @@ func (s *Store) Stats() cache.StoreStats {
 }
 
 var (
-	_ cache.Store       = (*Store)(nil)
-	_ cache.Walker      = (*Store)(nil)
-	_ cache.StatsSource = (*Store)(nil)
-	_ cache.Spooler     = (*Store)(nil)
+	_ cache.Store        = (*Store)(nil)
+	_ cache.MemoryGetter = (*Store)(nil)
+	_ cache.Walker       = (*Store)(nil)
+	_ cache.StatsSource  = (*Store)(nil)
+	_ cache.Spooler      = (*Store)(nil)
 )

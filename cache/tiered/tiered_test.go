@@ -111,6 +111,22 @@ func TestPromotion(t *testing.T) {
 	}
 }
 
+// A look in memory alone finds what was promoted, and brings nothing there itself.
+func TestGetMemory(t *testing.T) {
+	s := reopened(t, cachetest.Record("a", 1, 100))
+	for range 3 {
+		if _, ok := s.GetMemory("a"); ok {
+			t.Error("a record on disk is in memory")
+		}
+	}
+	if _, ok := s.Get("a"); !ok {
+		t.Fatal("miss")
+	}
+	if r, ok := s.GetMemory("a"); !ok || r.Token != 1 {
+		t.Errorf("after a read: %v, %t", r, ok)
+	}
+}
+
 // A body too large for memory takes the older record of its key from there.
 func TestLargeUpdate(t *testing.T) {
 	s := open(t, t.TempDir(), 1<<20, 64<<20)

@@ -23,6 +23,7 @@ type bench struct {
 	o       options
 	dirs    []string
 	origin  *origin
+	near    *origin // on the servers' core, for requests without a proxy; nil if no scenario makes any
 	servers map[string]*server
 	client  *http.Client
 	script  string // the Lua file of misses
@@ -111,6 +112,13 @@ func (b *bench) startServers(ctx context.Context, p place) error {
 		emptyTier: func() (*server, error) { return startOurs(ctx, p, emptyTier, oursInMemory) },
 	}
 	for _, name := range b.needed() {
+		if name == direct {
+			var err error
+			if b.near, err = openOrigin(ctx, filepath.Join(p.ram, "near"), p.core); err != nil {
+				return err
+			}
+			continue
+		}
 		s, err := starts[name]()
 		if s != nil && s.proc != nil {
 			b.servers[name] = s
@@ -130,7 +138,7 @@ func (b *bench) needed() []string {
 			if name == fresh {
 				name = ours
 			}
-			if name != direct && !slices.Contains(names, name) && !slices.Contains(b.o.without, name) {
+			if !slices.Contains(names, name) && !slices.Contains(b.o.without, name) {
 				names = append(names, name)
 			}
 		}
@@ -142,8 +150,10 @@ func (b *bench) close() {
 	for _, s := range b.servers {
 		s.proc.stop()
 	}
-	if b.origin != nil {
-		b.origin.close()
+	for _, o := range []*origin{b.origin, b.near} {
+		if o != nil {
+			o.close()
+		}
 	}
 	for _, dir := range b.dirs {
 		_ = os.RemoveAll(dir)
@@ -166,7 +176,7 @@ func (b *bench) subjects(s scenario) []subject {
 		case name == fresh:
 			srv, path = b.servers[ours], "/1k"
 		case name == direct:
-			srv = &server{name: direct, proc: b.origin.fast, plain: b.origin.addr}
+			srv = &server{name: direct, proc: b.near.fast, plain: b.near.addr}
 		case s.kind == stale:
 			path += name
 		}
@@ -329,6 +339,9 @@ func (b *bench) once(ctx context.Context, s scenario, sub subject, d time.Durati
 		CPU:  used / time.Duration(max(l.requests, 1)),
 		Busy: float64(used) / float64(took), Others: max(float64(others)/float64(took), 0),
 	}
+	if sub.name == direct {
+		return sm, nil // every request reaches an origin, another one
+	}
 	if err := kept(s.kind, l.requests, after-before-1); err != nil {
 		return sm, err
 	}
@@ -365,9 +378,7 @@ type usage struct{ server, load, machine time.Duration }
 func (b *bench) usage(sub subject) (u usage, err error) {
 	var err1, err2, err3 error
 	u.server, err1 = cpu(sub.server.proc.cmd.Process.Pid)
-	if sub.name != direct {
-		u.load, err2 = cpu(b.origin.fast.cmd.Process.Pid)
-	}
+	u.load, err2 = cpu(b.origin.fast.cmd.Process.Pid)
 	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
 		r := unix.Rusage{}
 		err3 = firstOf(err3, unix.Getrusage(who, &r))

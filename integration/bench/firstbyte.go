@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// direct is the origin itself, asked without a proxy.
+// direct is an origin itself, asked without a proxy. It runs on the servers' core, so that a request to it crosses from core to core as
+// one to a proxy does: between two processes on one core an answer comes in a tenth of the time.
 const direct = "origin, directly"
 
 // firstBytes asks for one new path after the other on one connection, for as long as d, and tells how long the first bytes took.

@@ -101,7 +101,8 @@ var scenarios = []scenario{
 	{
 		name: "first-byte", title: "first byte of a miss, one connection", kind: firstByte, path: "/first/", conns: 1, status: 200,
 		subjects: []string{direct, nginx, varnish, ours}, targets: []target{{than: direct, extra: 200 * time.Microsecond}},
-		note: "A client of this program's own, on blocking sockets, asks for one new path after the other; the clock runs from the write to the first bytes of the answer.",
+		note: "A client of this program's own, on blocking sockets, asks for one new path after the other; the clock runs from the write to the first bytes of the answer. " +
+			"What is asked directly is an origin like the other, on the servers' core: every hop is one from core to core.",
 	},
 	{
 		name: "gc", title: "hits beside 5 % misses, memory tier of 2 GiB full of 1 KiB records", kind: fullMemory, path: "/hot/0", conns: pacedConns, status: 200,

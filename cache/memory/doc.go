@@ -11,11 +11,13 @@
 // Ristretto chooses what is worth its bytes (TinyLFU admission, sampled LFU eviction), but it applies sets later, may drop them,
 // may refuse them, and orders nothing. So all changes first go into an overlay, where the very next Get sees them, and one
 // goroutine, the settler, carries them over: it is the only one that writes to ristretto, so changes of a key are applied in the
-// order in which they were made. An arrival leaves the overlay when ristretto has shown that it holds it. One that was refused
+// order in which they were made. It lets some gather for a millisecond. An arrival leaves the overlay when ristretto has shown that it holds it. One that was refused
 // stays on probation, a window of an eighth of the budget in order of arrival; if it was read there it is offered
 // again, so that a popular newcomer gets in and one that nobody wants costs little.
 //
-// No expiry is kept in ristretto, whose expiry map grows without bound: a record's deadlines are its own.
+// No expiry is kept in ristretto, whose expiry map grows without bound: a record's deadlines are its own. Nor is there a sweep for records
+// whose last window is over: they still carry validators, so the next reader's fill may end in a 304, and they take room that nothing else
+// needs, since they are displaced like any other that is not read. Stats counts them as expired then.
 //
 // Tokens of the records that were forgotten last are remembered, so that a straggler with an older token does not come in after
 // a newer record was dropped.

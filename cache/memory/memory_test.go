@@ -34,20 +34,3 @@ func open(tb testing.TB, size int64) *Store {
 	})
 	return s
 }
-
-func BenchmarkGet(b *testing.B) {
-	s := open(b, 64<<20)
-	for i := range uint64(10_000) {
-		s.Put(cachetest.Record("default\x00GET\x00http://example.org/some/path/"+string(rune('a'+i%26)), i, 1024))
-	}
-	if err := s.Sync(b.Context()); err != nil {
-		b.Fatal(err)
-	}
-	key := "default\x00GET\x00http://example.org/some/path/c"
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, ok := s.Get(key); !ok {
-			b.Fatal("miss")
-		}
-	}
-}

@@ -1,10 +1,17 @@
 package memory
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // batch is how many changes are carried over before the settler waits for ristretto: well below the 32 Ki that its buffer takes, so
 // that no set is dropped.
 const batch = 1024
+
+// linger is how long the settler lets arrivals gather after the first. The overlay shows them meanwhile; a pass for each would cost four
+// switches between goroutines.
+const linger = time.Millisecond
 
 // settler carries arrivals over to ristretto. It is the only writer of ristretto.
 type settler struct {
@@ -25,6 +32,7 @@ func (t *settler) start(s *Store) {
 	go func() {
 		defer close(t.done)
 		for range wake {
+			time.Sleep(linger)
 			t.pass(s)
 		}
 	}()

@@ -327,16 +327,47 @@ func (c *Cache) invalidateBy(target policy.Target, h http.Header) {
 	c.invalidate(scopes)
 }
 
-// invalidate makes hard entries that hold at once, and applies them to the store behind the caller's back.
+// syncWait is how long the answer to an unsafe request waits until what it invalidated is gone from disk as well: many times what a
+// disk takes that works.
+const syncWait = time.Second
+
+// invalidate makes hard entries that hold at once. Records whose keys are known are dropped here, and for those that there were it waits until
+// that is durable, or syncWait; the rest is left to a walk behind the caller's back.
 func (c *Cache) invalidate(scopes []scope) {
 	now, seq := time.Now(), c.seq.Next()
 	for _, s := range scopes {
 		c.log.add(s, seq, false, now)
 	}
-	c.sweeper.enqueue(scopes)
-	if c.sweeper.claim() {
+	known, walk, dropped := c.dropKeys(scopes)
+	if dropped {
+		c.syncDropped()
+	}
+	c.log.done(known, c.flights.oldest())
+	c.sweeper.enqueue(walk)
+	if len(walk) > 0 && c.sweeper.claim() {
 		c.fills.Add(1)
 		go c.sweepQueued()
+	}
+}
+
+// dropKeys removes what scopes with known keys reach, and tells whether there was anything; walk are the scopes that only a walk can apply.
+func (c *Cache) dropKeys(scopes []scope) (known, walk []scope, dropped bool) {
+	for _, s := range scopes {
+		if !c.isKey(s) {
+			walk = append(walk, s)
+			continue
+		}
+		known = append(known, s)
+		dropped = c.dropIfTaken(s.value) || dropped
+	}
+	return known, walk, dropped
+}
+
+func (c *Cache) syncDropped() {
+	ctx, cancel := context.WithTimeout(c.base, syncWait)
+	defer cancel()
+	if err := c.syncStore(ctx); err != nil {
+		c.obs.Noted(&Note{Kind: NoteStore, Text: "what an unsafe request invalidated may come back if the process is killed now", Err: err})
 	}
 }
 
@@ -374,43 +405,39 @@ func (s *sweeper) take() []scope {
 	return queue
 }
 
-// sweepQueued removes what queued scopes reach: by key where the key is known, else in one walk for all of them.
+// sweepQueued removes what queued scopes reach, in one walk for all of them.
 func (c *Cache) sweepQueued() {
 	defer c.fills.Done()
 	for scopes := c.sweeper.take(); len(scopes) > 0; scopes = c.sweeper.take() {
-		rest := slices.DeleteFunc(slices.Clone(scopes), c.dropKey)
-		if len(rest) > 0 {
-			// Tokens are compared by the log, so the number given here only has to be above all.
-			_, _ = c.sweep(c.base, rest, math.MaxUint64, PurgeOptions{})
+		// Tokens are compared by the log, so the number given here only has to be above all.
+		if res, err := c.sweep(c.base, scopes, math.MaxUint64, PurgeOptions{}); err == nil && res.Records > 0 {
+			c.syncDropped()
 		}
 		c.log.done(scopes, c.flights.oldest())
 	}
 }
 
-// dropKey removes the records of a URL whose primary key is known; false if only a walk can find them.
-func (c *Cache) dropKey(s scope) bool {
+// isKey tells whether a scope is one primary key: that of a URL under a rule whose keys are made of the URL alone.
+func (c *Cache) isKey(s scope) bool {
 	space, _, _ := strings.Cut(s.value, "\x00")
-	if s.kind != scopeURL || !c.rules.Load().simple(space) {
-		return false
-	}
-	c.dropIfTaken(s.value)
-	return true
+	return s.kind == scopeURL && c.rules.Load().simple(space)
 }
 
-// dropIfTaken deletes the records of one primary key that an entry took.
-func (c *Cache) dropIfTaken(primary string) {
+// dropIfTaken deletes the records of one primary key that an entry took, and tells whether there were any.
+func (c *Cache) dropIfTaken(primary string) (dropped bool) {
 	rec, ok := c.store.Get(primary)
 	if !ok {
-		return
+		return false
 	}
 	for _, key := range rec.Index.variants() {
 		if v, ok := c.store.Get(key); ok && c.taken(v) {
-			c.store.Delete(key, v.Token)
+			dropped = c.store.Delete(key, v.Token) || dropped
 		}
 	}
 	if c.taken(rec) {
-		c.store.Delete(primary, rec.Token)
+		dropped = c.store.Delete(primary, rec.Token) || dropped
 	}
+	return dropped
 }
 
 func (c *Cache) taken(rec *Record) bool {

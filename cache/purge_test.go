@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/swrproxy/swrproxy/cache"
+	"github.com/swrproxy/swrproxy/cache/memory"
 )
 
 const purgedURL = "http://example.org/p/a"
@@ -210,6 +212,58 @@ func TestPurgeReachesAllVariants(t *testing.T) {
 		r.get("/v", "Accept-Encoding: gzip")
 		r.wantCalls(n + 1)
 	})
+}
+
+// writeBehind is a store whose Sync can be counted and made to hang.
+type writeBehind struct {
+	*memory.Store
+	syncs atomic.Int64
+	hang  bool
+}
+
+func (s *writeBehind) Sync(ctx context.Context) error {
+	s.syncs.Add(1)
+	if s.hang {
+		<-ctx.Done()
+	}
+	return ctx.Err()
+}
+
+// TestUnsafeMethodInvalidatesDurably: the answer to an unsafe request comes when what it invalidated is gone for good. Nothing is waited for if
+// nothing was stored, and not for ever.
+func TestUnsafeMethodInvalidatesDurably(t *testing.T) {
+	for name, c := range map[string]struct {
+		stored, hang bool
+		syncs        int64
+		took         time.Duration
+	}{
+		"stored":           {stored: true, syncs: 1},
+		"nothing stored":   {},
+		"disk that hangs":  {stored: true, hang: true, syncs: 1, took: time.Second},
+		"not even touched": {hang: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s *writeBehind
+			change := func(cfg *cache.Config) {
+				s = &writeBehind{Store: cfg.Store.(*memory.Store), hang: c.hang}
+				cfg.Store = s
+			}
+			bubble(t, change, func(t *testing.T, r *rig) {
+				r.origin.set(after(0, numbered("Cache-Control: max-age=600")))
+				if c.stored {
+					r.get("/a")
+				}
+				start := time.Now()
+				r.do(context.Background(), "POST", "/a")
+				if n, took := s.syncs.Load(), time.Since(start); n != c.syncs || took != c.took {
+					t.Errorf("answered after %d syncs and %v, want %d and %v", n, took, c.syncs, c.took)
+				}
+				if n := r.c.Stats().Invalidations; n != 0 {
+					t.Errorf("%d entries left", n)
+				}
+			})
+		})
+	}
 }
 
 func TestBadSelectors(t *testing.T) {

@@ -18,7 +18,7 @@ func held(t *testing.T) (*Pool, io.ReadCloser) {
 		io.WriteString(c, "abc")
 	}
 	p := newPool(t, Config{Dial: only(answers("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", late)).dial, Timeouts: Timeouts{IdleBody: -1}}, onlyURL)
-	resp, err := p.RoundTrip(inbound("GET", "/", nil))
+	resp, err := roundTrip(p, inbound("GET", "/", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestCloseTwice(t *testing.T) {
 func TestUnreadBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, Config{Dial: only(answers("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", hang)).dial}, onlyURL)
-		resp, err := p.RoundTrip(inbound("GET", "/", nil))
+		resp, err := roundTrip(p, inbound("GET", "/", nil))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,6 +30,7 @@
 //
 // GET and HEAD without a body to a plain http URL, which is nearly all that a cache sends, are exchanged on the caller's goroutine over
 // connections of this package's own; see plain.go for what it leaves to net/http's Transport. MaxIdle and IdleTimeout hold for each of the two.
+// Such an exchange can also be begun on one goroutine and ended on another, see [Pool.RoundTripWithin].
 // They differ in two answers only: this package's own refuses one with both Content-Length and Transfer-Encoding, and lets one with an unknown
 // transfer coding pass, without the field, until the origin closes.
 //

@@ -15,20 +15,42 @@ import (
 //
 // req and its header are not modified; its body is closed, possibly after RoundTrip returned.
 func (p *Pool) RoundTrip(req *http.Request) (*http.Response, error) {
-	if !p.gate.enter() {
-		closeRequest(req)
-		return nil, &Error{Class: ClassClosed, Err: ErrClosed}
+	out, err := p.enter(req)
+	if err != nil {
+		return nil, err
 	}
 	if n, ok := forwardsLeft(req); ok && n == 0 {
 		closeRequest(req)
 		p.gate.leave()
 		return answerLast(req), nil
 	}
-	resp, err := p.exchange(req)
-	if err != nil {
+	resp, failure := p.exchange(out)
+	return p.result(out, resp, failure)
+}
+
+// enter begins the exchange of req. Its result, or the end of its response's body, takes it out again.
+func (p *Pool) enter(req *http.Request) (*outbound, error) {
+	if !p.gate.enter() {
+		closeRequest(req)
+		return nil, &Error{Class: ClassClosed, Err: ErrClosed}
+	}
+	if p.loops(req.Header) {
 		closeRequest(req)
 		p.gate.leave()
-		return nil, err
+		return nil, &Error{Class: ClassLoop, Err: errLoop}
+	}
+	out := p.outbound(req)
+	out.walk.start = p.next.Add(1)
+	return out, nil
+}
+
+// result is what RoundTrip returns of an exchange.
+func (p *Pool) result(out *outbound, resp *http.Response, failure *Error) (*http.Response, error) {
+	if failure != nil {
+		out.cancel(failure)
+		closeRequest(out.in)
+		p.gate.leave()
+		return nil, failure
 	}
 	return resp, nil
 }
@@ -40,31 +62,31 @@ func closeRequest(req *http.Request) {
 }
 
 // exchange tries one URL after another, each at most once, for as long as the request may be repeated.
-func (p *Pool) exchange(req *http.Request) (*http.Response, *Error) {
-	if p.loops(req.Header) {
-		return nil, &Error{Class: ClassLoop, Err: errLoop}
-	}
-	out := p.outbound(req)
-	walk := walk{start: p.next.Add(1)}
+func (p *Pool) exchange(out *outbound) (*http.Response, *Error) {
 	for {
-		t, probe := p.pick(&walk)
-		resp, err := p.attempt(t, out, probe)
-		if err == nil {
-			return resp, nil
-		}
-		if len(walk.tried) == len(p.targets) || !out.repeatable(err.Class) {
-			out.cancel(err)
-			return nil, err
+		t, probe := p.pick(&out.walk)
+		p.begin(t)
+		resp, tr, failure := t.send(out)
+		resp, failure = p.book(t, probe, out, resp, tr, failure)
+		if failure == nil || !p.mayRepeat(out, failure) {
+			return resp, failure
 		}
 	}
 }
 
-// attempt makes one try at one URL and keeps its books.
-func (p *Pool) attempt(t *target, out *outbound, probe bool) (*http.Response, *Error) {
+// mayRepeat tells whether there is a URL left for another try after a failure.
+func (p *Pool) mayRepeat(out *outbound, failure *Error) bool {
+	return len(out.walk.tried) < len(p.targets) && out.repeatable(failure.Class)
+}
+
+// begin counts a try at a URL, book its result.
+func (p *Pool) begin(t *target) {
 	p.refreshAddrs(t)
 	t.exchanges.Add(1)
 	t.inFlight.Add(1)
-	resp, tr, failure := t.send(out)
+}
+
+func (p *Pool) book(t *target, probe bool, out *outbound, resp *http.Response, tr *http.Transport, failure *Error) (*http.Response, *Error) {
 	if failure != nil {
 		t.inFlight.Add(-1)
 		p.blame(t, failure, probe)

@@ -81,7 +81,7 @@ func TestFailover(t *testing.T) {
 					body = io.NopCloser(strings.NewReader(tt.body))
 				}
 				r := inbound(tt.method, "/", body)
-				resp, err := p.RoundTrip(r) // the second URL is first in turn
+				resp, err := roundTrip(p, r) // the second URL is first in turn
 				if tt.class != ClassUnknown {
 					if classOf(t, err) != tt.class || got.Load() != nil {
 						t.Errorf("got %v, the other URL got %v", err, got.Load())
@@ -162,7 +162,7 @@ func TestHealth(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		for range 2 { // one of the two is the probe
-			if resp, err := p.RoundTrip(inbound("GET", "/", nil).WithContext(ctx)); err == nil {
+			if resp, err := roundTrip(p, inbound("GET", "/", nil).WithContext(ctx)); err == nil {
 				io.Copy(io.Discard, resp.Body)
 				resp.Body.Close()
 			}
@@ -196,7 +196,7 @@ func TestHealthBodies(t *testing.T) {
 		short := answers("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", func(net.Conn) {})
 		p, first, _ := pair(t, Config{}, short, answers(ok200, nil))
 		for range 12 {
-			resp, err := p.RoundTrip(inbound("GET", "/", nil))
+			resp, err := roundTrip(p, inbound("GET", "/", nil))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -108,7 +108,7 @@ func TestFailureInBody(t *testing.T) {
 func TestSlowReaderIsNoSlowOrigin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, Config{Dial: only(answers(ok200, nil)).dial}, onlyURL)
-		resp, err := p.RoundTrip(inbound("GET", "/", nil))
+		resp, err := roundTrip(p, inbound("GET", "/", nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -290,7 +290,7 @@ func TestBusy(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second)
 		defer cancel()
 		go func() {
-			_, err := p.RoundTrip(inbound("GET", "/", nil).WithContext(ctx))
+			_, err := roundTrip(p, inbound("GET", "/", nil).WithContext(ctx))
 			first <- err.(*Error)
 		}()
 		synctest.Wait()
@@ -306,7 +306,7 @@ func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		silent := answers("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", hang)
 		p := newPool(t, Config{Dial: only(silent).dial, Pool: PoolConfig{MaxConns: 1}, Timeouts: Timeouts{Header: 10 * time.Second}}, onlyURL)
-		resp, err := p.RoundTrip(inbound("GET", "/", nil))
+		resp, err := roundTrip(p, inbound("GET", "/", nil))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package origin
 
 import (
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/textproto"
@@ -12,25 +13,39 @@ import (
 // noUserAgent keeps net/http from adding its own User-Agent. Never modified.
 var noUserAgent = []string{}
 
-// header makes the header to send: the client's without what must not pass, then our own fields, in this order, so that
-// nothing the client says removes them.
+// header makes the header to send as a map.
 func (p *Pool) header(req *http.Request, upgrade string) http.Header {
+	var room [usualFields]field
+	return p.fields(room[:0], req, upgrade).header()
+}
+
+// fields appends to f, which is empty, what is sent: the client's fields without what must not pass, then our own, in this order, so that
+// nothing the client says removes them.
+func (p *Pool) fields(f fields, req *http.Request, upgrade string) fields {
 	peer := peerOf(req)
 	trusted := p.trusts(peer)
-	h := make(http.Header, len(req.Header)+8)
-	for name, values := range req.Header {
+	for name, lines := range withoutListed(req.Header) {
 		if !p.drops(name, trusted) {
-			h[name] = values // shared: neither side changes a value slice
+			f = append(f, field{name, lines}) // shared: neither side changes a value slice
 		}
 	}
-	hopbyhop.DeleteListed(h, req.Header["Connection"])
-	p.addVia(h, req)
-	addForwarded(h, req, peer)
-	p.addConnection(h, req, upgrade)
-	lowerMaxForwards(h, req)
-	if _, ok := h["User-Agent"]; !ok {
-		h["User-Agent"] = noUserAgent
+	f = p.addVia(f, req)
+	f = addForwarded(f, req, peer)
+	f = p.addConnection(f, req, upgrade)
+	f = lowerMaxForwards(f, req)
+	if f.find("User-Agent") < 0 {
+		f = append(f, field{"User-Agent", noUserAgent})
 	}
+	return f
+}
+
+// withoutListed returns h, or a copy, without the fields that Connection lists.
+func withoutListed(h http.Header) http.Header {
+	if len(h["Connection"]) == 0 {
+		return h
+	}
+	h = maps.Clone(h)
+	hopbyhop.DeleteListed(h, h["Connection"])
 	return h
 }
 
@@ -88,7 +103,7 @@ func (p *Pool) trusts(peer netip.Addr) bool {
 }
 
 // addVia appends this proxy to Via (RFC 9110 §7.6.3).
-func (p *Pool) addVia(h http.Header, req *http.Request) {
+func (p *Pool) addVia(f fields, req *http.Request) fields {
 	own := p.via[1]
 	switch {
 	case req.ProtoMajor >= 2:
@@ -96,7 +111,7 @@ func (p *Pool) addVia(h http.Header, req *http.Request) {
 	case req.ProtoMajor == 1 && req.ProtoMinor == 0:
 		own = p.via[0]
 	}
-	h["Via"] = appended(h["Via"], own)
+	return f.with("Via", appended(f.get("Via"), own))
 }
 
 // appended returns prior and one more line as one line, or own itself if there is no prior. It modifies neither.
@@ -107,9 +122,9 @@ func appended(prior, own []string) []string {
 	return []string{strings.Join(prior, ", ") + ", " + own[0]}
 }
 
-// addForwarded tells the origin about the peer, in RFC 7239's way and in the older ones. What is still in h came from a
+// addForwarded tells the origin about the peer, in RFC 7239's way and in the older ones. What is still in f came from a
 // trusted proxy and is extended.
-func addForwarded(h http.Header, req *http.Request, peer netip.Addr) {
+func addForwarded(f fields, req *http.Request, peer netip.Addr) fields {
 	proto := "http"
 	if req.TLS != nil {
 		proto = "https"
@@ -121,20 +136,21 @@ func addForwarded(h http.Header, req *http.Request, peer netip.Addr) {
 	}
 	if peer.IsValid() {
 		ip := peerText(req, peer)
-		h["X-Forwarded-For"] = appended(h["X-Forwarded-For"], line(ip))
-		keepOrSet(h, "X-Real-Ip", line, ip)
+		f = f.with("X-Forwarded-For", appended(f.get("X-Forwarded-For"), line(ip)))
+		f = keepOrSet(f, "X-Real-Ip", line, ip)
 	}
-	keepOrSet(h, "X-Forwarded-Proto", line, proto)
+	f = keepOrSet(f, "X-Forwarded-Proto", line, proto)
 	if req.Host != "" {
-		keepOrSet(h, "X-Forwarded-Host", line, req.Host)
+		f = keepOrSet(f, "X-Forwarded-Host", line, req.Host)
 	}
-	h["Forwarded"] = appended(h["Forwarded"], line(forwardedElement(req, peer, proto)))
+	return f.with("Forwarded", appended(f.get("Forwarded"), line(forwardedElement(req, peer, proto))))
 }
 
-func keepOrSet(h http.Header, name string, line func(string) []string, value string) {
-	if len(h[name]) == 0 {
-		h[name] = line(value)
+func keepOrSet(f fields, name string, line func(string) []string, value string) fields {
+	if len(f.get(name)) == 0 {
+		return f.with(name, line(value))
 	}
+	return f
 }
 
 // peerText is peer.String() without an allocation in the common case.
@@ -185,18 +201,18 @@ func writeQuoted(b *strings.Builder, s string) {
 //
 // Deviation: RFC 9110 §10.1.4 wants TE named in Connection. HTTP/2 forbids the field, and with https the version is not
 // known yet, so it is named for plain HTTP/1.1 origins only.
-func (p *Pool) addConnection(h http.Header, req *http.Request, upgrade string) {
+func (p *Pool) addConnection(f fields, req *http.Request, upgrade string) fields {
 	if upgrade != "" {
-		h["Connection"] = connectionUpgrade
-		h["Upgrade"] = []string{upgrade}
+		f = f.with("Connection", connectionUpgrade).with("Upgrade", []string{upgrade})
 	}
 	if !hopbyhop.AcceptsTrailers(req.Header) {
-		return
+		return f
 	}
-	h["Te"] = teTrailers
+	f = f.with("Te", teTrailers)
 	if p.plain && upgrade == "" {
-		h["Connection"] = connectionTE
+		f = f.with("Connection", connectionTE)
 	}
+	return f
 }
 
 // Lines that are the same in every request. Never modified.

@@ -32,10 +32,11 @@ func forwardsLeft(req *http.Request) (n uint64, ok bool) {
 }
 
 // lowerMaxForwards forwards one less than came.
-func lowerMaxForwards(h http.Header, req *http.Request) {
+func lowerMaxForwards(f fields, req *http.Request) fields {
 	if n, ok := forwardsLeft(req); ok && n > 0 {
-		h["Max-Forwards"] = []string{strconv.FormatUint(n-1, 10)}
+		return f.with("Max-Forwards", []string{strconv.FormatUint(n-1, 10)})
 	}
+	return f
 }
 
 // answerLast answers, as the final recipient, a request that may not be forwarded any more: OPTIONS with an empty 200,

@@ -48,7 +48,7 @@ func TestLoop(t *testing.T) {
 	r.Header["Via"] = []string{strings.Repeat("1.1 edge (x), ", MaxHops-2) + "1.1 edgeless, 1.1 edge"}
 	fetch(t, p, r)
 	r.Header["Via"] = append(r.Header["Via"], "2 edge")
-	_, err := p.RoundTrip(r)
+	_, err := roundTrip(p, r)
 	if got := classOf(t, err); got != ClassLoop || got.Status() != http.StatusLoopDetected {
 		t.Errorf("class %v, status %d", got, got.Status())
 	}

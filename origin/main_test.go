@@ -1,9 +1,11 @@
 package origin
 
 import (
+	"net/http"
 	"os"
 	"os/exec"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -11,11 +13,27 @@ import (
 // clientEnv chooses how the tests' pools make exchanges that may go through plain. Without it: as in production.
 const clientEnv = "SWRPROXY_ORIGIN_TEST_CLIENT"
 
-var clientUnderTest = map[string]plainUse{"plain": plainAlways, "net/http": plainNever}[os.Getenv(clientEnv)]
+var clientUnderTest = map[string]plainUse{"plain": plainAlways, withinClient: plainAlways, "net/http": plainNever}[os.Getenv(clientEnv)]
+
+// withinClient is plain in two parts.
+const withinClient = "plain within"
+
+// roundTrip is p.RoundTrip, in two parts if those are under test.
+func roundTrip(p *Pool, r *http.Request) (*http.Response, error) {
+	if os.Getenv(clientEnv) != withinClient {
+		return p.RoundTrip(r)
+	}
+	resp, rest, err := p.RoundTripWithin(r, 5*time.Millisecond)
+	if rest != nil {
+		return rest(r.Context())
+	}
+	return resp, err
+}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestBothClients runs all tests of this package once more with either client: what plain does must be what net/http does.
+// TestBothClients runs all tests of this package once more with either client, and with plain in two parts: what plain does must be what net/http
+// does.
 func TestBothClients(t *testing.T) {
 	if os.Getenv(clientEnv) != "" {
 		return // this is such a run
@@ -24,7 +42,7 @@ func TestBothClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, client := range []string{"plain", "net/http"} {
+	for _, client := range []string{"plain", withinClient, "net/http"} {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.CommandContext(t.Context(), self, "-test.count=1", "-test.shuffle=on")

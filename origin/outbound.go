@@ -13,17 +13,18 @@ import (
 // outbound is what goes to the origin in one exchange, the same for every URL that is tried. It belongs to the goroutine
 // in RoundTrip, then to the response's body.
 type outbound struct {
+	pool    *Pool
 	in      *http.Request
 	ctx     context.Context
 	cancel  context.CancelCauseFunc // ends what outlives RoundTrip; never nil
-	header  http.Header
-	body    *upload // nil without a request body
-	upgrade string  // the protocol asked for, "" for none
+	body    *upload                 // nil without a request body
+	upgrade string                  // the protocol asked for, "" for none
+	walk    walk
 }
 
 // outbound prepares the exchange of req.
 func (p *Pool) outbound(req *http.Request) *outbound {
-	o := &outbound{in: req, ctx: req.Context(), cancel: func(error) {}, upgrade: upgradeAsked(req)}
+	o := &outbound{pool: p, in: req, ctx: req.Context(), cancel: nothing, upgrade: upgradeAsked(req)}
 	hasBody := req.Body != nil && req.Body != http.NoBody
 	if hasBody || p.cfg.Pool.MaxConns > 0 {
 		o.ctx, o.cancel = context.WithCancelCause(o.ctx)
@@ -34,9 +35,10 @@ func (p *Pool) outbound(req *http.Request) *outbound {
 	if p.cfg.Pool.MaxConns > 0 && p.cfg.Timeouts.Header > 0 {
 		o.ctx = boundWait(o.ctx, p.cfg.Timeouts.Header, o.cancel)
 	}
-	o.header = p.header(req, o.upgrade)
 	return o
 }
+
+func nothing(error) {}
 
 // upgradeAsked returns the protocol of a client's upgrade if it is one that may pass. Others are dropped: h2c would
 // open a connection past every rule.
@@ -61,7 +63,7 @@ func (o *outbound) request(t *target) *http.Request {
 	out := o.in.WithContext(o.ctx)
 	out.URL = t.url(o.in.URL)
 	out.Host = t.hostFor(o.in)
-	out.Header = o.header
+	out.Header = o.pool.header(o.in, o.upgrade)
 	out.RequestURI = ""
 	out.TransferEncoding = nil
 	out.Close = false

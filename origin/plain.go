@@ -72,10 +72,7 @@ var errNotPlain = errors.New("request needs net/http")
 // roundTrip makes the exchange. A kept connection that the origin closed before it said anything is replaced by a new one, once: the request
 // is safe and has no body (RFC 9110 §9.2.2).
 func (p *plain) roundTrip(o *outbound) (*http.Response, error) {
-	buf, _ := p.heads.Get().(*[]byte)
-	if buf == nil {
-		buf = new([]byte)
-	}
+	buf := p.head()
 	defer p.heads.Put(buf)
 	head, ok := o.appendHead((*buf)[:0], p.t)
 	*buf = head
@@ -93,6 +90,14 @@ func (p *plain) roundTrip(o *outbound) (*http.Response, error) {
 		return nil, err
 	}
 	return c.exchange(o, head)
+}
+
+// head returns a buffer for a request's head, which the caller puts back into heads.
+func (p *plain) head() *[]byte {
+	if buf, ok := p.heads.Get().(*[]byte); ok {
+		return buf
+	}
+	return new([]byte)
 }
 
 // dial opens a connection.

@@ -1,6 +1,7 @@
 package origin
 
 import (
+	"context"
 	"io"
 	"net"
 	"sync/atomic"
@@ -18,6 +19,13 @@ type plainBody struct {
 	done    atomic.Bool
 }
 
+// watch has cut called when ctx ends.
+func (b *plainBody) watch(ctx context.Context) {
+	if ctx.Done() != nil {
+		b.unwatch = context.AfterFunc(ctx, b.cut)
+	}
+}
+
 // Read reads from the connection, which is free for the next exchange at io.EOF.
 func (b *plainBody) Read(p []byte) (int, error) {
 	if b.done.Load() {
@@ -28,6 +36,11 @@ func (b *plainBody) Read(p []byte) (int, error) {
 		b.end()
 	}
 	return n, err
+}
+
+// whole tells whether what is left of the body is in the connection's buffer.
+func (b *plainBody) whole() bool {
+	return b.src == nil && b.left >= 0 && b.left <= int64(b.c.br.Buffered())
 }
 
 // untilClose is a body that ends with the connection.

@@ -2,7 +2,6 @@ package origin
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -30,6 +29,7 @@ type plainConn struct {
 	// The exchange under way.
 	heard    bool          // a byte of the response came
 	failed   error         // why the last read from the connection failed
+	readBy   time.Time     // the deadline of reading, if that was set by patience
 	headLeft int           // bytes that its head may still have; negative: the head is over
 	idle     time.Duration // limit on each silence of its body; 0: none
 }
@@ -52,6 +52,7 @@ func (c *plainConn) limitHead() {
 	if limit := c.plain.t.cfg.Timeouts.Header; limit > 0 {
 		deadline = time.Now().Add(limit)
 	}
+	c.readBy = time.Time{}
 	_ = c.conn.SetDeadline(deadline) // fails on a closed connection only, which shows when it is used
 }
 
@@ -63,24 +64,41 @@ func (c *plainConn) closedUnheard(err error) bool {
 // exchange sends a request and reads the response's head. The connection goes back when the response's body was read to its end, and is closed
 // on any error.
 func (c *plainConn) exchange(o *outbound, head []byte) (*http.Response, error) {
-	b := &plainBody{c: c}
-	if o.ctx.Done() != nil {
-		b.unwatch = context.AfterFunc(o.ctx, b.cut)
-	}
-	c.heard, c.failed, c.headLeft = false, nil, maxResponseHead
+	b := c.begin()
+	b.watch(o.ctx)
 	c.limitHead()
-	resp, err := c.respond(o, head, b)
+	if err := c.send(head); err != nil {
+		b.Close()
+		return nil, err
+	}
+	return c.respond(o, b)
+}
+
+// begin makes the connection ready for an exchange, which b holds.
+func (c *plainConn) begin() (b *plainBody) {
+	c.heard, c.failed, c.headLeft = false, nil, maxResponseHead
+	return &plainBody{c: c}
+}
+
+// respond waits for the final response.
+func (c *plainConn) respond(o *outbound, b *plainBody) (*http.Response, error) {
+	resp, err := c.finalResponse(o, b)
 	if err != nil {
 		b.Close()
 		return nil, err
 	}
+	return c.responded(resp, b), nil
+}
+
+// responded ends the head's part of an exchange.
+func (c *plainConn) responded(resp *http.Response, b *plainBody) *http.Response {
 	c.used, c.headLeft = true, -1
 	if resp.Body == http.NoBody {
 		b.end()
 	} else {
 		resp.Body = b
 	}
-	return resp, nil
+	return resp
 }
 
 // maxInterim is how many 1xx responses an origin may send before its final one: more than any has a use for.
@@ -88,10 +106,7 @@ const maxInterim = 32
 
 var errInterim = fmt.Errorf("more than %d interim responses", maxInterim)
 
-func (c *plainConn) respond(o *outbound, head []byte, b *plainBody) (*http.Response, error) {
-	if err := c.send(head); err != nil {
-		return nil, err
-	}
+func (c *plainConn) finalResponse(o *outbound, b *plainBody) (*http.Response, error) {
 	trace := httptrace.ContextClientTrace(o.ctx)
 	for interim := 0; ; interim++ {
 		resp, err := c.readResponse(o, b)
@@ -151,6 +166,7 @@ func (c *plainConn) limitBody() {
 	if c.idle > 0 {
 		deadline = time.Now().Add(c.idle)
 	}
+	c.readBy = time.Time{}
 	_ = c.conn.SetReadDeadline(deadline)
 }
 

@@ -27,7 +27,8 @@ func (o *outbound) appendHead(b []byte, t *target) (_ []byte, ok bool) {
 		return b, false
 	}
 	b = append(append(append(b, " HTTP/1.1\r\nHost: "...), host...), "\r\n"...)
-	return appendFields(b, o.header)
+	var room [usualFields]field
+	return appendFields(b, o.pool.fields(room[:0], o.in, o.upgrade))
 }
 
 // appendTarget writes the request target in origin-form (RFC 9112 §3.2.1): the URL's base path, then the request's path and query.
@@ -63,30 +64,23 @@ func plainHost(host string) bool {
 	return host != "" && httpguts.ValidHostHeader(host)
 }
 
-// usualFields is room for the names of a request's fields without an allocation.
-const usualFields = 32
-
-// appendFields writes the fields and the empty line.
-func appendFields(b []byte, h http.Header) (_ []byte, ok bool) {
-	if agent := h["User-Agent"]; len(agent) > 0 && agent[0] != "" {
+// appendFields writes the fields, which it sorts, and the empty line.
+func appendFields(b []byte, f fields) (_ []byte, ok bool) {
+	if agent := f.get("User-Agent"); len(agent) > 0 && agent[0] != "" {
 		if b, ok = appendField(b, "User-Agent", agent[0]); !ok {
 			return b, false
 		}
 	}
-	var room [usualFields]string
-	names := room[:0]
-	for name := range h {
-		if !httpguts.ValidHeaderFieldName(name) {
+	slices.SortFunc(f, func(a, b field) int { return strings.Compare(a.name, b.name) })
+	for i := range f {
+		if !httpguts.ValidHeaderFieldName(f[i].name) {
 			return b, false
 		}
-		if !ownField(name) {
-			names = append(names, name)
+		if ownField(f[i].name) {
+			continue
 		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		for _, value := range h[name] {
-			if b, ok = appendField(b, name, value); !ok {
+		for _, value := range f[i].lines {
+			if b, ok = appendField(b, f[i].name, value); !ok {
 				return b, false
 			}
 		}

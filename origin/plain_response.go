@@ -16,20 +16,12 @@ import (
 // readResponse reads the head of a response. The usual ones, complete in the buffer and clean to the last byte, are parsed here; everything else is
 // left to net/http, byte for byte, and what net/http does not say of it is added.
 func (c *plainConn) readResponse(o *outbound, b *plainBody) (*http.Response, error) {
-	b.src, b.left, b.last = nil, 0, false // a 1xx response may have been before
 	var seen responseHead
 	var raw string
 	if _, err := c.br.Peek(1); err == nil {
-		buffered, _ := c.br.Peek(c.br.Buffered())
-		if end := bytes.Index(buffered, endOfHead); end >= 0 {
-			var clean bool
-			raw = string(buffered[:end+len(endOfHead)])
-			seen, clean = parseHead(raw)
-			resp, err := seen.response(o, b)
-			if clean && (resp != nil || err != nil) {
-				_, _ = c.br.Discard(end + len(endOfHead)) // as many are there
-				return resp, err
-			}
+		var resp *http.Response
+		if resp, seen, raw, err = c.bufferedResponse(o, b); resp != nil || err != nil {
+			return resp, err
 		}
 	}
 	resp, err := http.ReadResponse(c.br, o.in)
@@ -38,6 +30,25 @@ func (c *plainConn) readResponse(o *outbound, b *plainBody) (*http.Response, err
 	}
 	b.src, b.last = resp.Body, resp.Close
 	return resp, mend(resp, &seen, raw)
+}
+
+// bufferedResponse reads a head that is whole in the buffer. No response and no error leave it there for net/http; seen and raw are what
+// it knows of it.
+func (c *plainConn) bufferedResponse(o *outbound, b *plainBody) (resp *http.Response, seen responseHead, raw string, err error) {
+	b.src, b.left, b.last = nil, 0, false // a 1xx response may have been before
+	buffered, _ := c.br.Peek(c.br.Buffered())
+	end := bytes.Index(buffered, endOfHead)
+	if end < 0 {
+		return nil, seen, "", nil
+	}
+	raw = string(buffered[:end+len(endOfHead)])
+	seen, clean := parseHead(raw)
+	resp, err = seen.response(o, b)
+	if !clean || resp == nil && err == nil {
+		return nil, seen, raw, nil
+	}
+	_, _ = c.br.Discard(end + len(endOfHead)) // as many are there
+	return resp, seen, raw, err
 }
 
 // mend does what net/http leaves undone in a head: fields that Connection lists beside close go with it (RFC 9110 §7.6.1), white space behind names

@@ -127,8 +127,8 @@ func TestPlainIdleTimeout(t *testing.T) {
 				t.Errorf("%d connections, want %d", got, want)
 			}
 		}
-		one, err1 := p.RoundTrip(inbound("GET", "/", nil))
-		two, err2 := p.RoundTrip(inbound("GET", "/", nil))
+		one, err1 := roundTrip(p, inbound("GET", "/", nil))
+		two, err2 := roundTrip(p, inbound("GET", "/", nil))
 		if err1 != nil || err2 != nil {
 			t.Fatal(err1, err2)
 		}
@@ -148,8 +148,8 @@ func TestPlainIdleTimeout(t *testing.T) {
 func TestPlainMaxIdle(t *testing.T) {
 	for kept, max := range map[int]int{0: -1, 1: 1} {
 		p, _ := plainOrigin(t, Config{Pool: PoolConfig{MaxIdle: max}}, answers(ok200, nil))
-		one, err1 := p.RoundTrip(inbound("GET", "/", nil))
-		two, err2 := p.RoundTrip(inbound("GET", "/", nil))
+		one, err1 := roundTrip(p, inbound("GET", "/", nil))
+		two, err2 := roundTrip(p, inbound("GET", "/", nil))
 		if err1 != nil || err2 != nil {
 			t.Fatal(err1, err2)
 		}
@@ -309,7 +309,7 @@ func outcomeOf(t *testing.T, use plainUse, response string) string {
 		t.Fatal(err)
 	}
 	defer p.Close(context.Background())
-	resp, err := p.RoundTrip(inbound("GET", "/", nil))
+	resp, err := roundTrip(p, inbound("GET", "/", nil))
 	if err != nil {
 		return "no head: " + classOf(t, err).String()
 	}

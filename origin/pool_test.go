@@ -65,7 +65,7 @@ func inbound(method, target string, body io.Reader) *http.Request {
 // fetch makes one exchange and reads it whole.
 func fetch(t *testing.T, p *Pool, r *http.Request) (*http.Response, string) {
 	t.Helper()
-	resp, err := p.RoundTrip(r)
+	resp, err := roundTrip(p, r)
 	if err != nil {
 		t.Fatal(err)
 	}

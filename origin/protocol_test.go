@@ -196,7 +196,7 @@ func TestStreaming(t *testing.T) {
 		up, send := io.Pipe()
 		r := inbound("POST", "/", up)
 		r.Header.Set("Te", "trailers")
-		resp, err := p.RoundTrip(r)
+		resp, err := roundTrip(p, r)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -71,7 +71,7 @@ func anyExchange(t *testing.T, p *Pool, rnd *rand.Rand) {
 	if rnd.IntN(2) == 0 {
 		r = inbound("POST", path, strings.NewReader(strings.Repeat("x", rnd.IntN(1<<16))))
 	}
-	resp, err := p.RoundTrip(r.WithContext(ctx))
+	resp, err := roundTrip(p, r.WithContext(ctx))
 	if err == nil {
 		if rnd.IntN(4) > 0 {
 			_, err = io.Copy(io.Discard, resp.Body)

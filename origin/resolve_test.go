@@ -94,7 +94,7 @@ func TestNameMovesUnderUse(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(DefaultResolveEvery)
 		addr = addr.Next()
-		resp, err := p.RoundTrip(inbound("GET", "/", nil)) // starts the look-up
+		resp, err := roundTrip(p, inbound("GET", "/", nil)) // starts the look-up
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -76,7 +76,7 @@ const ok200 = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 func failedHead(t *testing.T, p *Pool, r *http.Request) (*Error, time.Duration) {
 	t.Helper()
 	start := time.Now()
-	resp, err := p.RoundTrip(r)
+	resp, err := roundTrip(p, r)
 	if err == nil {
 		resp.Body.Close()
 		t.Fatalf("got status %d, want an error", resp.StatusCode)
@@ -88,7 +88,7 @@ func failedHead(t *testing.T, p *Pool, r *http.Request) (*Error, time.Duration) 
 // failedBody makes an exchange whose body must fail, and returns its error and how long the reading took.
 func failedBody(t *testing.T, p *Pool, r *http.Request) (*Error, time.Duration) {
 	t.Helper()
-	resp, err := p.RoundTrip(r)
+	resp, err := roundTrip(p, r)
 	if err != nil {
 		t.Fatal(err)
 	}

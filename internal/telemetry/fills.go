@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,7 +19,13 @@ type fillMetrics struct {
 	inFlight  prometheus.Gauge
 	duration  *prometheus.HistogramVec // outcome
 	notes     *prometheus.CounterVec   // kind
+
+	byClass [len(classes)]lazyCounter
+	byKind  [numKinds]atomic.Pointer[prometheus.Observer] // of duration
 }
+
+// numKinds is the number of outcomes that a fill may have.
+const numKinds = int(fill.Announced) + 1
 
 func newFillMetrics() fillMetrics {
 	return fillMetrics{
@@ -47,16 +54,49 @@ func (t *Telemetry) FillStarted(*cache.FillEvent) { t.fills.inFlight.Inc() }
 // FillDone counts a settled fill and warns of a failed one.
 func (t *Telemetry) FillDone(ev *cache.FillEvent) {
 	m := &t.fills
-	outcome := ev.Outcome.Kind.String()
 	m.inFlight.Dec()
-	m.total.WithLabelValues(ev.Rule, outcome, trigger(ev)).Inc()
-	m.responses.WithLabelValues(classes[classOf(ev.Status)]).Inc()
+	t.fillCounter(ev).Inc()
+	m.classCounter(classOf(ev.Status)).Inc()
 	m.bytes.Add(float64(ev.Bytes))
-	m.duration.WithLabelValues(outcome).Observe(ev.Took.Seconds())
+	m.timer(ev.Outcome.Kind).Observe(ev.Took.Seconds())
 	if ev.Refreshed {
 		m.refreshed.Inc()
 	}
-	t.logFill(ev, outcome)
+	t.logFill(ev, ev.Outcome.Kind.String())
+}
+
+// fillCounter is the child of total for this fill. A rule that is gone after a reload is looked up each time.
+func (t *Telemetry) fillCounter(ev *cache.FillEvent) prometheus.Counter {
+	kind := min(int(ev.Outcome.Kind), numKinds-1)
+	rule, ok := (*t.requests.byRule.Load())[ev.Rule]
+	if !ok {
+		return t.fills.total.WithLabelValues(ev.Rule, ev.Outcome.Kind.String(), trigger(ev))
+	}
+	cell := &rule.fills[kind][0]
+	if ev.Background {
+		cell = &rule.fills[kind][1]
+	}
+	if c := cell.p.Load(); c != nil {
+		return *c
+	}
+	return cell.get(t.fills.total, rule.rule, ev.Outcome.Kind.String(), trigger(ev))
+}
+
+func (m *fillMetrics) classCounter(class int) prometheus.Counter {
+	if c := m.byClass[class].p.Load(); c != nil {
+		return *c
+	}
+	return m.byClass[class].get(m.responses, classes[class])
+}
+
+func (m *fillMetrics) timer(kind fill.Kind) prometheus.Observer {
+	cell := &m.byKind[min(int(kind), numKinds-1)]
+	if o := cell.Load(); o != nil {
+		return *o
+	}
+	o := m.duration.WithLabelValues(kind.String())
+	cell.Store(&o)
+	return o
 }
 
 func trigger(ev *cache.FillEvent) string {

@@ -36,6 +36,7 @@ type requestMetrics struct {
 type ruleCounters struct {
 	rule  string
 	cells [cache.NumResults][len(classes)]lazyCounter
+	fills [numKinds][2]lazyCounter // by outcome, and by trigger: reader, background
 }
 
 type resultChildren struct {

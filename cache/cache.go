@@ -57,6 +57,8 @@ type Cache struct {
 	// commits orders the look-compare-put of one primary key. Never held across I/O on a client's or an
 	// origin's connection.
 	commits [commitStripes]sync.Mutex
+	// committed counts the commits under each of these locks.
+	committed [commitStripes]atomic.Uint64
 
 	// base is the parent of every fill's context; stop ends it.
 	base   context.Context

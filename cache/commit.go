@@ -74,6 +74,7 @@ func (fl *flight) commit(rec *Record, h http.Header) {
 		if result == PutStored {
 			result = c.recheck(rec)
 		}
+		c.committed[stripe(fl.primary)].Add(1)
 	})
 	switch result {
 	case PutStored:

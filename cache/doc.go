@@ -21,8 +21,8 @@
 //
 // # Concurrency
 //
-// All methods of [Cache] are safe for concurrent use. One goroutine runs per fill; Close waits for all of them. A fill is detached from the
-// client that started it. Records are immutable and shared.
+// All methods of [Cache] are safe for concurrent use. One goroutine runs per fill, at first that of its reader where the transport allows it;
+// Close waits for all of them. A fill is detached from the client that started it. Records are immutable and shared.
 //
 // # Errors
 //

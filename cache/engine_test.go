@@ -53,9 +53,14 @@ func response(status int, body string, fields ...string) *http.Response {
 	}
 	return &http.Response{
 		StatusCode: status, Header: h, ContentLength: int64(len(body)),
-		Body: io.NopCloser(strings.NewReader(body)),
+		Body: wholeBody{strings.NewReader(body)},
 	}
 }
+
+// wholeBody can be read without waiting.
+type wholeBody struct{ *strings.Reader }
+
+func (wholeBody) Close() error { return nil }
 
 // after answers after d, unless the request's context ends first.
 func after(d time.Duration, f func(call int, r *http.Request) *http.Response) func(int, *http.Request) (*http.Response, error) {
@@ -197,13 +202,22 @@ func wantBody(t *testing.T, w *httptest.ResponseRecorder, status int, body strin
 	}
 }
 
-// bubble runs f in a synctest bubble with a rig that is closed at its end.
+// bubble runs f in a synctest bubble with a rig that is closed at its end: once with an origin that needs a goroutine for each fill, and once
+// with one that lets a fill begin on its reader's.
 func bubble(t *testing.T, change func(*cache.Config), f func(t *testing.T, r *rig)) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, change)
-		defer r.close()
-		f(t, r)
-	})
+	for name, upstream := range map[string]func(*script) http.RoundTripper{
+		"apart": func(s *script) http.RoundTripper { return s },
+		"here":  func(s *script) http.RoundTripper { return twoParts{s} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, change)
+				r.h = r.c.Proxy(upstream(r.origin))
+				defer r.close()
+				f(t, r)
+			})
+		})
+	}
 }
 
 func TestColdKeyIsFetchedOnce(t *testing.T) {

@@ -78,7 +78,7 @@ func (c *Cache) examine(r *http.Request) (*read, error) {
 		return nil, errNoRule
 	}
 	if rd.rule.upstream != nil {
-		rd.up = proxied{rd.rule.upstream}
+		rd.up = rd.rule.via
 	}
 	rd.identify()
 	return rd, nil

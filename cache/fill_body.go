@@ -14,14 +14,15 @@ import (
 // shared lets readers follow the body while it arrives, and commits it when it is whole.
 func (fl *flight) shared(ev *FillEvent, h head, resp *http.Response) fill.Outcome {
 	defer resp.Body.Close()
-	h.spool = newSpool(fl.c.object.Max, resp.ContentLength, fl.c.spooler)
+	h.spool = &fl.spool
+	h.spool.open(fl.c.object.Max, resp.ContentLength, fl.c.spooler)
 	fl.head = h
 	fl.reserve(h.spool)
 	if !h.failed && !h.admission.Shareable {
 		fl.c.states.mark(fl.key, h.at)
 	}
 	close(fl.headReady)
-	if fl.lease != nil {
+	if fl.lease != nil && !fl.here { // else it is about to be settled
 		fl.lease.Announce()
 	}
 	err := fl.copyBody(resp)

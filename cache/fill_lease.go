@@ -22,24 +22,28 @@ func (fl *flight) leaseEnded() {
 		fl.c.obs.Noted(&Note{Kind: NoteTenure, Key: fl.url(), Text: "fill said nothing for its tenure; the key is free again", Err: cause})
 	case errors.Is(cause, fill.ErrSuperseded), errors.Is(cause, fill.ErrLeaseLost):
 		if !fl.watched() {
-			fl.cancel(cause)
+			fl.stop(cause)
 		}
 	}
+}
+
+// slotAtOnce gets one of the origin's fill places if there is one left.
+func (fl *flight) slotAtOnce() bool {
+	return fl.rule.slots == nil || fl.rule.slots.TryAcquire(1)
 }
 
 // takeSlot gets one of the origin's fill places, which giveSlot gives back: at once for a background fill, or not at all; else in turn. The claim
 // on the key is kept while queueing.
 func (fl *flight) takeSlot() error {
-	slots := fl.rule.slots
 	switch {
-	case slots == nil, slots.TryAcquire(1):
+	case fl.slotAtOnce():
 		return nil
 	case fl.background:
 		return errNoSlot
 	}
 	stop := fl.renewing()
 	defer stop()
-	if err := slots.Acquire(fl.ctx, 1); err != nil {
+	if err := fl.rule.slots.Acquire(fl.ctx, 1); err != nil {
 		return context.Cause(fl.ctx)
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 
 // confirmed freshens the base with a 304: RFC 9111 §4.3.4. If the base was invalidated meanwhile, or the 304 is about another
 // response, it asks once more without condition.
-func (fl *flight) confirmed(ev *FillEvent, resp *http.Response, sentAt time.Time) fill.Outcome {
+func (fl *flight) confirmed(ev *FillEvent, resp *http.Response) fill.Outcome {
 	now := time.Now()
 	hopbyhop.Strip(resp.Header)
 	stored := fl.base.Fields.Header()
@@ -23,7 +23,7 @@ func (fl *flight) confirmed(ev *FillEvent, resp *http.Response, sentAt time.Time
 	}
 	merged := policy.Freshen(stored, resp.Header)
 	policy.EnsureDate(merged, now)
-	adm := policy.Admit(&fl.rule.settings, &fl.preq, fl.base.Status, merged, sentAt, now)
+	adm := policy.Admit(&fl.rule.settings, &fl.preq, fl.base.Status, merged, fl.sentAt, now)
 	if !adm.Store && adm.Reason != policy.ReasonNoFreshness {
 		return fl.again(ev)
 	}
@@ -66,13 +66,13 @@ func (fl *flight) again(ev *FillEvent) fill.Outcome {
 }
 
 // received deals with a response that is not a confirmation.
-func (fl *flight) received(ev *FillEvent, resp *http.Response, sentAt time.Time) fill.Outcome {
+func (fl *flight) received(ev *FillEvent, resp *http.Response) fill.Outcome {
 	now := time.Now()
 	hopbyhop.Strip(resp.Header)
 	policy.EnsureDate(resp.Header, now)
 	h := head{
 		status: resp.StatusCode, header: resp.Header, trailer: resp.Trailer, length: resp.ContentLength, at: now,
-		admission: policy.Admit(&fl.rule.settings, &fl.preq, resp.StatusCode, resp.Header, sentAt, now),
+		admission: policy.Admit(&fl.rule.settings, &fl.preq, resp.StatusCode, resp.Header, fl.sentAt, now),
 	}
 	h.vary, h.varyStar = policy.VaryOf(resp.Header)
 	h.failed = fl.countsAsFailure(&h, now)

@@ -27,13 +27,19 @@ var (
 // start returned, the fill touches nothing of the reader's.
 func (c *Cache) start(lease *fill.Lease, rd *read, background bool) *flight {
 	fl := c.newFlight(lease, rd, background)
-	c.fills.Add(1)
-	c.flights.begin(fl)
-	if lease != nil {
-		c.flights.put(fl)
-	}
+	fl.prepare(rd)
+	c.enroll(fl)
 	c.runners.run(fl)
 	return fl
+}
+
+// enroll counts a fill among the running ones, until end.
+func (c *Cache) enroll(fl *flight) {
+	c.fills.Add(1)
+	c.flights.begin(fl)
+	if fl.lease != nil {
+		c.flights.put(fl)
+	}
 }
 
 func (c *Cache) newFlight(lease *fill.Lease, rd *read, background bool) *flight {
@@ -51,7 +57,6 @@ func (c *Cache) newFlight(lease *fill.Lease, rd *read, background bool) *flight 
 		alone:      background,
 		startedAt:  time.Now(),
 		headReady:  make(chan struct{}),
-		early:      make(chan earlyHints, 4),
 	}
 	if lease != nil {
 		fl.key, fl.token = lease.Key(), lease.Token()
@@ -62,9 +67,13 @@ func (c *Cache) newFlight(lease *fill.Lease, rd *read, background bool) *flight 
 		fl.readers = 1
 	}
 	fl.progressAt.Store(fl.startedAt.UnixNano())
+	return fl
+}
+
+// prepare makes the request of a fill that has a goroutine of its own.
+func (fl *flight) prepare(rd *read) {
 	fl.setContext(rd)
 	fl.req = rd.upstreamRequest(fl.ctx)
-	return fl
 }
 
 // setContext detaches the fill from the reader's cancellation. A fill that a reader waits for keeps the values of the request's context,
@@ -81,6 +90,7 @@ func (fl *flight) setContext(rd *read) {
 		fl.ctx = timed
 	}
 	if !fl.background {
+		fl.early = make(chan earlyHints, 4)
 		fl.ctx = httptrace.WithClientTrace(fl.ctx, &httptrace.ClientTrace{Got1xxResponse: fl.got1xx})
 	}
 }
@@ -106,15 +116,24 @@ func (fl *flight) got1xx(status int, h textproto.MIMEHeader) error {
 	return nil
 }
 
-// run is the whole of a fill.
+// run is the whole of a fill, or what runHere left of it.
 func (fl *flight) run() {
-	ev := &FillEvent{
+	if fl.rest == nil {
+		fl.begun()
+	}
+	watch := fl.c.watch(fl)
+	out := fl.guarded(fl.fetchInTurn)
+	watch.stop()
+	fl.end(out)
+}
+
+// begun reports the fill's beginning.
+func (fl *flight) begun() {
+	fl.ev = FillEvent{
 		Rule: fl.rule.name, Key: fl.key, URL: fl.url(),
 		Background: fl.background, Conditional: fl.base != nil && fl.conditional(),
 	}
-	fl.c.obs.FillStarted(ev)
-	out := fl.guarded(ev)
-	fl.end(out, ev)
+	fl.c.obs.FillStarted(&fl.ev)
 }
 
 // url is the target without its query, for logs.
@@ -122,38 +141,43 @@ func (fl *flight) url() string {
 	return fl.target.Scheme + "://" + fl.target.Authority + fl.target.Path
 }
 
-// guarded runs the exchange and turns a panic into an outcome. The one recover of the package.
-func (fl *flight) guarded(ev *FillEvent) (out fill.Outcome) {
+// guarded runs a step of the fill and turns a panic into an outcome. The one recover of the package.
+func (fl *flight) guarded(step func(*FillEvent) fill.Outcome) (out fill.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			err := fmt.Errorf("%w: %v\n%s", errFillPanic, p, debug.Stack())
 			fl.c.obs.Noted(&Note{Kind: NotePanic, Key: fl.url(), Text: "fill panicked", Err: err})
-			out = fl.fail(ev, err)
+			out = fl.fail(&fl.ev, err)
 		}
 	}()
-	watch := fl.c.watch(fl)
-	defer watch.stop()
-	if err := fl.takeSlot(); err != nil {
-		return fl.giveUp(err)
+	return step(&fl.ev)
+}
+
+// fetchInTurn fetches in one of the origin's fill places.
+func (fl *flight) fetchInTurn(ev *FillEvent) fill.Outcome {
+	if !fl.slotted {
+		if err := fl.takeSlot(); err != nil {
+			return fl.giveUp(err)
+		}
 	}
 	defer fl.giveSlot()
 	return fl.fetch(ev)
 }
 
 // end settles the lease and takes the flight out, in this order: whoever wakes finds the record, or the free key.
-func (fl *flight) end(out fill.Outcome, ev *FillEvent) {
+func (fl *flight) end(out fill.Outcome) {
 	fl.c.flights.remove(fl)
 	if fl.lease != nil {
 		fl.lease.Settle(out)
 	}
-	ev.Outcome, ev.Took = out, time.Since(fl.startedAt)
-	fl.c.obs.FillDone(ev)
+	fl.ev.Outcome, fl.ev.Took = out, time.Since(fl.startedAt)
+	fl.c.obs.FillDone(&fl.ev)
 	fl.c.flights.end(fl)
 	if fl.c.log.kept.Load() > 0 {
 		fl.c.log.collect(fl.c.flights.oldest())
 	}
 	if fl.head.spool != nil || !fl.watched() {
-		fl.cancel(context.Canceled)
+		fl.stop(context.Canceled)
 	}
 	fl.c.fills.Done()
 }
@@ -167,8 +191,22 @@ func (fl *flight) giveUp(err error) fill.Outcome {
 
 // fetch exchanges the request for a response and deals with it.
 func (fl *flight) fetch(ev *FillEvent) fill.Outcome {
-	sentAt := time.Now()
-	resp, err := fl.via.RoundTrip(fl.req)
+	resp, err := fl.exchange()
+	return fl.answered(ev, resp, err)
+}
+
+// exchange sends the request and waits for the head, or for the rest of an exchange that runHere began.
+func (fl *flight) exchange() (*http.Response, error) {
+	if rest := fl.rest; rest != nil {
+		fl.rest = nil
+		return rest(fl.ctx)
+	}
+	fl.sentAt = time.Now()
+	return fl.via.RoundTrip(fl.req)
+}
+
+// answered deals with the result of an exchange.
+func (fl *flight) answered(ev *FillEvent, resp *http.Response, err error) fill.Outcome {
 	if err != nil {
 		return fl.fail(ev, fl.causeOf(err))
 	}
@@ -180,12 +218,19 @@ func (fl *flight) fetch(ev *FillEvent) fill.Outcome {
 	ev.Status = resp.StatusCode
 	if resp.StatusCode == http.StatusNotModified {
 		resp.Body.Close()
-		return fl.confirmed(ev, resp, sentAt)
+		return fl.confirmed(ev, resp)
 	}
 	if fl.completing(resp) {
 		return fl.completed(ev, resp)
 	}
-	return fl.received(ev, resp, sentAt)
+	return fl.received(ev, resp)
+}
+
+// stop ends what of the fill goes on. A fill that ran on its reader's goroutine has nothing to end.
+func (fl *flight) stop(cause error) {
+	if fl.cancel != nil {
+		fl.cancel(cause)
+	}
 }
 
 // causeOf prefers the reason for which the fill itself was cancelled.

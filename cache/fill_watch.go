@@ -66,7 +66,7 @@ func (w *fillWatch) fire() {
 	limit := stallFactor * fl.c.fillCfg.Tenure
 	idle := time.Since(time.Unix(0, fl.progressAt.Load()))
 	if idle >= limit {
-		fl.cancel(errStalled)
+		fl.stop(errStalled)
 		return
 	}
 	w.timer.Reset(limit - idle)

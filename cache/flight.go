@@ -17,7 +17,7 @@ import (
 
 // flight is one fill under way: who owns what.
 //
-// The fill's goroutine owns the exchange and writes head and spool. Readers hold a flight only between enter and leave. Everything in
+// The fill's goroutine, at first perhaps that of its reader, owns the exchange and writes head and spool. Readers hold a flight only between enter and leave. Everything in
 // head is written before headReady is closed and not changed after it. The lease belongs to the fill's goroutine.
 type flight struct {
 	c     *Cache
@@ -36,13 +36,22 @@ type flight struct {
 	baseLife   policy.Life
 	background bool
 	startedAt  time.Time
+	// sentAt is when the exchange began, rest what remains of it if it began on the reader's goroutine.
+	sentAt time.Time
+	rest   restOf
+	// here means that the fill runs on the goroutine of its reader: nobody else waits for what comes in between.
+	here    bool
+	slotted bool // has a fill place of the origin
 
 	ctx    context.Context
-	cancel context.CancelCauseFunc
+	cancel context.CancelCauseFunc // nil while here
+	values valuesOf                // ctx while here
+	ev     FillEvent
 
 	headReady chan struct{}
 	head      head
-	early     chan earlyHints
+	spool     spool           // head's, if that has one
+	early     chan earlyHints // nil without a reader, and while here: there are none then
 
 	// progressAt is when the last byte came, as UnixNano.
 	progressAt atomic.Int64
@@ -142,7 +151,7 @@ func (fl *flight) leave() {
 		body.Close()
 	}
 	if fl.ready() && fl.head.spool == nil {
-		fl.cancel(context.Canceled)
+		fl.stop(context.Canceled)
 	}
 }
 
@@ -236,6 +245,9 @@ func (fl *flight) overtaken(h http.Header) bool {
 }
 
 func (fl *flight) progress() {
+	if fl.here {
+		return // patience is far below any tenure
+	}
 	fl.progressAt.Store(time.Now().UnixNano())
 	if fl.lease != nil {
 		_ = fl.lease.Renew() // a lost lease shows at the commit

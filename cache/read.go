@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/swrproxy/swrproxy/fill"
@@ -15,7 +16,7 @@ import (
 )
 
 // read is one request on its way: rule and key, look-up, verdict, then one of serve, wait, pass. It lives on its request's
-// goroutine and is not used after the answer.
+// goroutine and is not used after the answer: its memory is the next one's then.
 type read struct {
 	c     *Cache
 	w     http.ResponseWriter
@@ -29,6 +30,8 @@ type read struct {
 	req    policy.Request
 	key    string
 	found  found
+	// committed is the count of commits in this key's stripe before the look-up.
+	committed uint64
 	// spec overrides found.spec once a running fill showed that the key varies.
 	spec      []string
 	specKnown bool
@@ -46,12 +49,22 @@ type read struct {
 
 	status policy.CacheStatus
 	ev     ReadEvent
+	over   bool // no panic ended it
 }
 
 // serve answers one request. It is the whole of design section "one read, step by step".
 func (c *Cache) serve(w http.ResponseWriter, r *http.Request, up upstream) {
-	rd := &read{c: c, w: w, r: withoutListed(r), ctx: r.Context(), up: up, start: time.Now()}
+	rd := reads.Get().(*read)
+	*rd = read{c: c, w: w, r: withoutListed(r), ctx: r.Context(), up: up, start: time.Now()}
 	defer rd.done()
+	rd.run()
+	rd.over = true
+}
+
+// reads are used again, but for those that a panic ended.
+var reads = sync.Pool{New: func() any { return new(read) }}
+
+func (rd *read) run() {
 	if !rd.resolve() {
 		return
 	}
@@ -59,7 +72,8 @@ func (c *Cache) serve(w http.ResponseWriter, r *http.Request, up upstream) {
 		rd.pass(reason)
 		return
 	}
-	rd.found = c.lookup(&rd.rule.settings, rd.key, rd.r.Header)
+	rd.committed = rd.c.committed[stripe(rd.key)].Load()
+	rd.found = rd.c.lookup(&rd.rule.settings, rd.key, rd.r.Header)
 	rd.decide()
 }
 
@@ -94,6 +108,10 @@ func (rd *read) done() {
 		rd.ev.ClientGone = true
 	}
 	rd.c.obs.ReadDone(&rd.ev)
+	if rd.over {
+		*rd = read{}
+		reads.Put(rd)
+	}
 }
 
 // resolve finds the target, the rule and the key.
@@ -110,7 +128,7 @@ func (rd *read) resolve() bool {
 		return false
 	}
 	if rd.rule.upstream != nil {
-		rd.up = proxied{rd.rule.upstream}
+		rd.up = rd.rule.via
 	}
 	rd.identify()
 	return true
@@ -273,22 +291,37 @@ func forwardReason(why policy.Reason, have bool) policy.Fwd {
 // upstreamRequest is what goes to the origin for this read: a copy that shares nothing with the client's request but what
 // nobody changes.
 func (rd *read) upstreamRequest(ctx context.Context) *http.Request {
-	h := rd.r.Header.Clone()
-	if h == nil {
-		h = make(http.Header)
-	}
-	hopbyhop.Strip(h)
-	policy.StripConditions(h)
+	h := fillHeader(rd.r.Header)
 	rd.setRange(h)
 	if rd.found.rec != nil && rd.found.rec.Partial == nil {
 		for name, values := range policy.Conditional(rd.found.rec.Fields.Header()) {
 			h[name] = values
 		}
 	}
-	req := &http.Request{
-		Method: http.MethodGet, URL: rd.target.URL(), Host: rd.target.Authority, Header: h,
-		Proto: rd.r.Proto, ProtoMajor: rd.r.ProtoMajor, ProtoMinor: rd.r.ProtoMinor,
-		RemoteAddr: rd.r.RemoteAddr, TLS: rd.r.TLS,
+	var blank http.Request
+	req := blank.WithContext(ctx)
+	req.Method, req.URL, req.Host, req.Header = http.MethodGet, rd.target.URL(), rd.target.Authority, h
+	req.Proto, req.ProtoMajor, req.ProtoMinor = rd.r.Proto, rd.r.ProtoMajor, rd.r.ProtoMinor
+	req.RemoteAddr, req.TLS = rd.r.RemoteAddr, rd.r.TLS
+	return req
+}
+
+// fillHeader copies the fields of a client's request that a fill sends on: neither those of the connection nor the client's own conditions.
+func fillHeader(h http.Header) http.Header {
+	n := 0
+	for _, lines := range h {
+		n += len(lines)
 	}
-	return req.WithContext(ctx)
+	out := make(http.Header, len(h)+1)
+	backing := make([]string, 0, n)
+	for name, lines := range h {
+		if hopbyhop.Is(name) || policy.IsCondition(name) {
+			continue
+		}
+		start := len(backing)
+		backing = append(backing, lines...)
+		out[name] = backing[start:len(backing):len(backing)]
+	}
+	hopbyhop.DeleteListed(out, h["Connection"])
+	return out
 }

@@ -13,7 +13,7 @@ import (
 // direct fetches for this reader alone. What turns out to be storable is stored.
 func (rd *read) direct() {
 	rd.seen, rd.collapsed = nil, false
-	fl := rd.c.start(nil, rd, false)
+	fl := rd.c.startHere(nil, rd)
 	defer fl.leaveFirst()
 	rd.follow(fl)
 }

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"errors"
+	"runtime"
 	"time"
 
 	"github.com/swrproxy/swrproxy/fill"
@@ -73,17 +74,23 @@ func (rd *read) lead(lease *fill.Lease) (answered bool) {
 			lease.Settle(fill.Outcome{Kind: fill.Abandoned})
 		}
 	}()
-	v := rd.lookAgain()
+	var v policy.Verdict
+	if rd.maybeOutdated() {
+		v = rd.lookAgain()
+	}
 	switch v.Use {
 	case policy.Fresh:
 	case policy.StaleWhileRevalidate:
 		rd.c.start(lease, rd, true)
 		started = true
 	default:
-		fl := rd.c.start(lease, rd, false)
+		fl := rd.c.startHere(lease, rd)
 		started = true
 		defer fl.leaveFirst()
 		rd.follow(fl)
+		if fl.here {
+			runtime.Gosched() // so that the answers of several readers go out close together: waking a peer for each costs more
+		}
 		return true
 	}
 	rd.answerFound(v)
@@ -111,6 +118,11 @@ func (rd *read) supersede(key fill.Key) (answered bool) {
 	defer fl.leaveFirst()
 	rd.follow(fl)
 	return true
+}
+
+// maybeOutdated tells whether something may have been committed under this key since the first look-up.
+func (rd *read) maybeOutdated() bool {
+	return !rd.c.local || rd.c.committed[stripe(rd.key)].Load() != rd.committed
 }
 
 // lookAgain judges a record that came since the last look-up; the zero verdict means that none did.

@@ -18,6 +18,7 @@ type rule struct {
 	key      *policy.Key
 	settings policy.Settings
 	upstream http.RoundTripper
+	via      upstream // upstream as one, nil if there is none
 	pass     bool
 	// slots bounds the fills of the origin, nil for no bound.
 	slots *semaphore.Weighted
@@ -70,8 +71,16 @@ func newRule(r Rule) (*rule, error) {
 		key:      key,
 		settings: canonical(r.Policy),
 		upstream: r.Upstream,
+		via:      viaOf(r.Upstream),
 		pass:     r.Pass,
 	}, nil
+}
+
+func viaOf(rt http.RoundTripper) upstream {
+	if rt == nil {
+		return nil
+	}
+	return proxied{rt}
 }
 
 // canonical returns s with the names of fields as they stand in a header, which saves making them so for every response.

@@ -339,7 +339,7 @@ func (rd *read) takeOver(fl *flight) bool {
 		return false
 	}
 	defer body.Close()
-	stop := context.AfterFunc(rd.ctx, func() { fl.cancel(context.Canceled) })
+	stop := context.AfterFunc(rd.ctx, func() { fl.stop(context.Canceled) })
 	defer stop()
 	h := &fl.head
 	rd.ev.Result, rd.ev.Reason = ResultMiss, h.admission.Reason

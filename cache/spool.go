@@ -41,11 +41,19 @@ type spool struct {
 	wake    chan struct{} // closed when something changed; nil when nobody waits
 	readers []*spoolReader
 	first   [1]*spoolReader // room for readers: most have one
+	one     spoolReader     // the reader in first
 }
 
 // newSpool makes a spool for a body of expect bytes, negative if unknown.
 func newSpool(limit, expect int64, files Spooler) *spool {
-	s := &spool{limit: limit, files: files}
+	s := new(spool)
+	s.open(limit, expect, files)
+	return s
+}
+
+// open makes s ready, which is new.
+func (s *spool) open(limit, expect int64, files Spooler) {
+	s.limit, s.files = limit, files
 	s.readers = s.first[:0]
 	switch {
 	case expect <= 0 || expect > limit:
@@ -54,7 +62,6 @@ func newSpool(limit, expect int64, files Spooler) *spool {
 	default:
 		s.buf = make([]byte, 0, min(expect, spoolMemory))
 	}
-	return s
 }
 
 // room returns free space behind the bytes written. Only the writer calls it; it writes there and then calls advance.

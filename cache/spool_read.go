@@ -20,7 +20,11 @@ func (s *spool) reader() (*spoolReader, bool) {
 	if s.through || s.done && s.file == nil && s.base > 0 {
 		return nil, false
 	}
-	r := &spoolReader{s: s}
+	r := &s.one
+	if r.s != nil { // taken
+		r = new(spoolReader)
+	}
+	r.s = s
 	r.place = len(s.readers)
 	s.readers = append(s.readers, r)
 	return r, true

@@ -31,6 +31,15 @@ func StripConditions(h http.Header) {
 	}
 }
 
+// IsCondition tells whether StripConditions removes the field with this canonical name.
+func IsCondition(name string) bool {
+	switch name {
+	case "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range", "Range":
+		return true
+	}
+	return false
+}
+
 // hopByHop are fields that concern one connection and are never part of a stored response (RFC 9110 §7.6.1, RFC 9111
 // §3.1).
 var hopByHop = map[string]bool{

@@ -1,0 +1,86 @@
+package cache
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/swrproxy/swrproxy/fill"
+)
+
+// patience is how long a reader's goroutine runs the fill that it started. Most responses are there by then, and a change of goroutines, there and
+// back, would cost more than all that the cache does with a small one. A client that leaves in this time is noticed at its end.
+const patience = 20 * time.Millisecond
+
+// brief is a RoundTripper that can begin an exchange on one goroutine and end it on another, such as origin.Pool. RoundTripWithin
+// returns a response only if all of it can be read without waiting; what takes longer than patience is left to rest, which is called once.
+type brief interface {
+	RoundTripWithin(req *http.Request, patience time.Duration) (resp *http.Response, rest restOf, err error)
+}
+
+// restOf ends an exchange; ctx takes the place of its request's context.
+type restOf = func(ctx context.Context) (*http.Response, error)
+
+// startHere is start for a fill that its reader waits for anyway: it begins on this goroutine, and ends here if the response comes whole before
+// patience is over. Never called with a lock held.
+func (c *Cache) startHere(lease *fill.Lease, rd *read) *flight {
+	fl := c.newFlight(lease, rd, false)
+	if via, ok := rd.briefly(); ok && fl.slotAtOnce() {
+		fl.here, fl.slotted = true, true
+		fl.values = valuesOf{c.base, rd.ctx}
+		fl.ctx = &fl.values
+		fl.req = rd.upstreamRequest(fl.ctx)
+		c.enroll(fl)
+		if fl.runHere(via) {
+			return fl
+		}
+		fl.here = false
+		fl.progress()
+		fl.setContext(rd)
+	} else {
+		fl.prepare(rd)
+		c.enroll(fl)
+	}
+	c.runners.run(fl)
+	return fl
+}
+
+// briefly returns what can begin this read's fill here: nothing can if the origin's answer may make another request due.
+func (rd *read) briefly() (brief, bool) {
+	if rd.found.rec != nil {
+		return nil, false
+	}
+	p, ok := rd.up.(proxied)
+	if !ok {
+		return nil, false
+	}
+	via, ok := p.RoundTripper.(brief)
+	return via, ok
+}
+
+// runHere is run on the reader's goroutine. False means that the exchange goes on, and the fill with it.
+func (fl *flight) runHere(via brief) (over bool) {
+	fl.begun()
+	out := fl.guarded(func(ev *FillEvent) fill.Outcome {
+		fl.sentAt = fl.startedAt
+		resp, rest, err := via.RoundTripWithin(fl.req, fl.c.patience())
+		if fl.rest = rest; rest != nil {
+			return fill.Outcome{}
+		}
+		return fl.answered(ev, resp, err)
+	})
+	if fl.rest != nil {
+		return false
+	}
+	fl.giveSlot()
+	fl.end(out)
+	return true
+}
+
+// patience is the constant, but no considerable part of a tenure.
+func (c *Cache) patience() time.Duration {
+	if t := c.fillCfg.Tenure; t > 0 {
+		return min(patience, max(t/4, 1))
+	}
+	return patience
+}

@@ -101,35 +101,29 @@ func purgeCommand(p process) *cobra.Command {
 }
 
 func explainCommand(p process) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "explain URL",
-		Short: "Tell what a running proxy would do with a request now, and why",
-		Args:  cobra.ExactArgs(1),
-	}
-	a := addAsking(cmd)
-	lines := addFields(cmd)
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		h, err := fieldsOf(*lines)
-		if err != nil {
-			return err
-		}
-		return a.ask(func(ctx context.Context, c *client.Client) error {
-			ans, err := c.Records(ctx, args[0], h)
-			if err != nil {
-				return err
-			}
-			return a.print(p.out, ans, func() { client.WriteRecord(p.out, &ans, time.Now()) })
-		})
-	}
+	cmd := &cobra.Command{Use: "explain URL", Short: "Tell what a running proxy would do with a request now, and why"}
+	aboutURL(cmd, func(ctx context.Context, c *client.Client, url string, h http.Header) (any, func(), error) {
+		ans, err := c.Records(ctx, url, h)
+		return ans, func() { client.WriteRecord(p.out, &ans, time.Now()) }, err
+	}, p)
 	return cmd
 }
 
 func refreshCommand(p process) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "refresh URL",
-		Short: "Have a running proxy fetch a URL afresh, whatever it has stored",
-		Args:  cobra.ExactArgs(1),
-	}
+	cmd := &cobra.Command{Use: "refresh URL", Short: "Have a running proxy fetch a URL afresh, whatever it has stored"}
+	aboutURL(cmd, func(ctx context.Context, c *client.Client, url string, h http.Header) (any, func(), error) {
+		ans, err := c.Refresh(ctx, admin.RefreshRequest{URL: url, Headers: h})
+		return ans, func() { client.WriteRefresh(p.out, &ans, time.Now()) }, err
+	}, p)
+	return cmd
+}
+
+// question asks about a request: its URL and those of its fields that were given. It returns the answer and what writes it for people.
+type question func(ctx context.Context, c *client.Client, url string, h http.Header) (ans any, write func(), err error)
+
+// aboutURL makes cmd ask a question about the URL that is its argument.
+func aboutURL(cmd *cobra.Command, q question, p process) {
+	cmd.Args = cobra.ExactArgs(1)
 	a := addAsking(cmd)
 	lines := addFields(cmd)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
@@ -138,14 +132,13 @@ func refreshCommand(p process) *cobra.Command {
 			return err
 		}
 		return a.ask(func(ctx context.Context, c *client.Client) error {
-			ans, err := c.Refresh(ctx, admin.RefreshRequest{URL: args[0], Headers: h})
+			ans, write, err := q(ctx, c, args[0], h)
 			if err != nil {
 				return err
 			}
-			return a.print(p.out, ans, func() { client.WriteRefresh(p.out, &ans, time.Now()) })
+			return a.print(p.out, ans, write)
 		})
 	}
-	return cmd
 }
 
 func statsCommand(p process) *cobra.Command {

@@ -41,6 +41,36 @@ func TestStoreCheckAndCompact(t *testing.T) {
 	}
 }
 
+func TestStoreOfASettingsFile(t *testing.T) {
+	dir := makeStore(t)
+	file := write(t, good+"disk: { path: "+dir+" }\n")
+	if status, out, errs := command("store", "check", "--config", file); status != 0 || !strings.Contains(out, "1 records") {
+		t.Errorf("check: %d %q %q", status, out, errs)
+	}
+	if status, out, errs := command("store", "compact", "-c", file); status != 0 || !strings.HasPrefix(out, dir+": ") {
+		t.Errorf("compact: %d %q %q", status, out, errs)
+	}
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"both":         {[]string{dir, "--config", file}, "both DIR and --config"},
+		"neither":      {nil, "give its DIR, or --config FILE"},
+		"empty":        {[]string{""}, "give its DIR, or --config FILE"},
+		"two":          {[]string{dir, dir}, "accepts at most 1 arg(s)"},
+		"no disk tier": {[]string{"--config", write(t, good)}, "disk.path is not set"},
+		"bad file":     {[]string{"--config", write(t, good+"dsk: 1\n")}, ":2:1: dsk: "},
+		"no file":      {[]string{"--config", filepath.Join(dir, "nowhere.yaml")}, "nowhere.yaml"},
+	} {
+		for _, what := range []string{"check", "compact"} {
+			status, _, errs := command(append([]string{"store", what}, c.args...)...)
+			if status != 1 || !strings.Contains(errs, c.want) {
+				t.Errorf("%s, %s: status %d, %q; want 1 and %q", what, name, status, errs, c.want)
+			}
+		}
+	}
+}
+
 func TestStoreCheckFindsDamage(t *testing.T) {
 	dir := makeStore(t)
 	damaged := 0

@@ -19,7 +19,7 @@ type conn struct {
 	link
 	inner  net.Conn     // the connection to read and write: the link's, or TLS on top of it
 	tcp    *net.TCPConn // inner if it is TCP without TLS, else nil
-	raw    *rawIO       // reads and writes tcp, nil without it; for the hit path's own use, one call at a time
+	raw    *rawIO       // reads and writes tcp, nil without it or where the system has none
 	server *Server
 
 	buf     []byte // buf[r:w] was read and not yet handed on
@@ -31,6 +31,7 @@ type conn struct {
 	left    int64 // of a framingLength body
 	chunks  chunkScan
 	hits    hitSide
+	loopSide
 
 	mu           sync.Mutex // guards following
 	readDeadline time.Time  // as net/http set it
@@ -60,7 +61,21 @@ const (
 	phaseBroken
 )
 
-const bufferSize = 4 << 10
+// bufferSize is how much is read at once. A head that is longer goes to net/http.
+const bufferSize = 8 << 10
+
+var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+
+func newBuffer() []byte { return buffers.Get().(*[bufferSize]byte)[:] }
+
+// dropBuffer gives an empty buffer back.
+func (c *conn) dropBuffer() {
+	b := c.buf
+	c.buf, c.r, c.w = nil, 0, 0
+	if len(b) == bufferSize {
+		buffers.Put((*[bufferSize]byte)(b))
+	}
+}
 
 func newConn(l link, inner net.Conn, s *Server) *conn {
 	c := &conn{
@@ -70,7 +85,7 @@ func newConn(l link, inner net.Conn, s *Server) *conn {
 	if tcp, ok := inner.(*net.TCPConn); ok {
 		c.tcp, c.raw = tcp, newRawIO(tcp)
 		if c.raw != nil {
-			c.hits.source, c.hits.remote = s.o.Hits, tcp.RemoteAddr().String()
+			c.hits = hitSide{source: s.o.Hits, remote: tcp.RemoteAddr().String()}
 		}
 	}
 	return c
@@ -126,21 +141,23 @@ func (c *conn) consume(n int) {
 	}
 }
 
-// readHead gathers and checks the next head and makes it ready. What the hit path can answer never gets that far.
+// readHead gathers and checks the next head and makes it ready. What the hit path can answer does not get that far.
 func (c *conn) readHead() error {
 	for {
+		if c.looped() && c.w == c.r {
+			if err := c.await(); err != nil {
+				return err
+			}
+		}
 		end, r := c.findHead()
 		if r != refusalNone {
 			return c.refuse(r)
 		}
+		if end == 0 && c.looped() && c.w == c.r {
+			continue // nothing but empty lines
+		}
 		if end == 0 {
 			if err := c.fillHead(); err != nil {
-				return err
-			}
-			continue
-		}
-		if answered, err := c.serveHits(end); answered || err != nil {
-			if err != nil {
 				return err
 			}
 			continue
@@ -174,6 +191,9 @@ func (c *conn) findHead() (end int, r refusal) {
 func (c *conn) begin(h head, n int) {
 	c.ready = n
 	c.timing = false
+	if h.framing != framingNone {
+		c.unwatch()
+	}
 	switch h.framing {
 	case framingLength:
 		c.phase, c.left = phaseLength, h.length
@@ -192,9 +212,7 @@ func (c *conn) fillHead() error {
 	if within {
 		c.armHeader()
 	}
-	c.entry.resting.Store(!within && c.hits.source != nil)
 	err := c.fill(c.server.o.MaxHeaderBytes + 1)
-	c.entry.resting.Store(false)
 	if within && errors.Is(err, os.ErrDeadlineExceeded) {
 		return c.refuse(refusalHeadTime)
 	}
@@ -243,7 +261,13 @@ func (c *conn) readChunked() error {
 // hold answers net/http's background read: it returns when the client is gone or net/http ends the read, with an error
 // both times.
 func (c *conn) hold() error {
-	if c.w == c.r {
+	switch {
+	case c.w > c.r:
+	case c.looped():
+		if err := c.holdWatched(); err != nil {
+			return err
+		}
+	default:
 		if err := c.fill(bufferSize); err != nil {
 			return err
 		}
@@ -289,7 +313,7 @@ func (c *conn) readSome(p []byte) (int, error) {
 func (c *conn) makeRoom(limit int) {
 	switch {
 	case c.buf == nil:
-		c.buf = make([]byte, bufferSize)
+		c.buf = newBuffer()
 	case c.w < len(c.buf):
 	case c.r > 0:
 		c.w = copy(c.buf, c.buf[c.r:c.w])

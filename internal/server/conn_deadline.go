@@ -16,7 +16,7 @@ func (c *conn) SetDeadline(t time.Time) error {
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.readDeadline, c.hits.idleUntil = t, time.Time{}
+	c.readDeadline = t
 	select {
 	case <-c.wake:
 	default:
@@ -55,7 +55,6 @@ func (c *conn) armBody() {
 }
 
 func (c *conn) armReadLocked(d time.Duration) {
-	c.hits.idleUntil = time.Time{}
 	_ = c.inner.SetReadDeadline(time.Now().Add(d)) // a closed connection says so at the read
 }
 

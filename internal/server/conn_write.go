@@ -113,17 +113,11 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
-// Close closes the connection. If an answer from memory is being written, the connection closes behind it.
-func (c *conn) Close() error {
-	if c.hits.state.CompareAndSwap(hitWriting, hitClosing) {
-		return nil
-	}
-	return c.closeNow()
-}
-
 func (c *conn) closeNow() error {
-	c.hits.state.Store(hitClosed)
-	c.once.Do(func() { close(c.closed) })
+	c.once.Do(func() {
+		close(c.closed)
+		c.quitLoop()
+	})
 	err := c.inner.Close()
 	c.link.forget()
 	return err

@@ -13,26 +13,32 @@
 //
 // # The hit path
 //
-// With Options.Hits, a plain HTTP/1.1 connection that is between two requests looks at what arrives before net/http does. A complete GET or HEAD
-// head without anything unusual goes to the [HitSource]; if that has the answer in memory, it is written at once and net/http never learns of the
-// request. Everything else reaches net/http byte for byte, so that there is one place for unusual input, bodies, upgrades and errors. The
-// steps: readHead finds a head, serveHits parses it and asks, sendHit writes the answer; begin hands a head on instead.
+// With Options.Hits, on Linux, connections of plain HTTP/1.1 rest with a loop, many of them on one goroutine, which looks at what arrives before
+// net/http does. A complete GET or HEAD head without anything unusual goes to the [HitSource]; if that has the answer in memory, it is written at
+// once and net/http never learns of the request, nor of the connection. Everything else reaches net/http byte for byte, so that there is one place for
+// unusual input, bodies, upgrades and errors; when net/http wants to wait for the next request, the connection rests with the loop again. Requests that
+// came behind one for net/http, in the same piece, stay on its path.
+//
+// A connection belongs to the loop or to net/http's goroutine, never to both (owner). The steps of a turn: readTurn reads, answer parses and asks the source,
+// proceed writes; handOver gives the connection away, await takes it back.
 //
 // What holds, and the test that says so:
 //
 //  1. Both paths give the same bytes and report the same events (TestBothPathsAgree, FuzzPaths).
 //  2. Bytes of a request under way are never taken for a request (TestHitsBetweenOthers, FuzzScanHead, FuzzChunkScan).
-//  3. Idle, header and write limits hold across hits (TestIdleTimeoutAcrossHits, TestHitInPieces, TestHitToStalledReader).
+//  3. Idle, header and write limits hold across hits (TestIdleTimeoutAcrossHits, TestHeadInPieces, TestHitToStalledReader).
 //  4. A connection closes behind an answer, not within it (TestCloseDuringHit, TestDrainUnderHits).
 //  5. A hit allocates nothing (TestHitAllocations).
+//  6. No connection is forgotten between its owners (TestOwners, TestManyConnections).
 //
 // Sockets are read and written without announcing the call to Go's scheduler (rawIO), since it cannot block; large bodies that are asked for often are sent
 // from copies in memory files (twins), which the kernel need not copy again.
 //
 // # Concurrency
 //
-// A Server is safe for concurrent use. Each listener has one accepting goroutine, each connection one of net/http's;
-// TLS handshakes run on their own goroutine so that a slow one delays nobody. All of them end with Drain or Close.
+// A Server is safe for concurrent use. Each listener has one accepting goroutine, each processor one loop, each connection one goroutine of net/http's, those
+// that only had hits none; TLS handshakes run on their own goroutine so that a slow one delays nobody. All of them end with Drain or Close. A HitSource is
+// called on the loops: one that waits holds up every connection of its loop.
 //
 // # Errors
 //
@@ -49,5 +55,5 @@
 // # Limits
 //
 // A head may have Options.MaxHeaderBytes, of which a connection holds at most that much; a chunk's line may have 4 KiB, a trailer
-// section what net/http's reader takes (4 KiB). A resting connection holds a 4 KiB read buffer beside net/http's own. HTTP/2 streams are guarded per 16 KiB, HTTP/1 connections per byte.
+// section what net/http's reader takes (4 KiB). A connection that rests with a loop holds no buffer of ours; a head above 8 KiB takes the ordinary path. HTTP/2 streams are guarded per 16 KiB, HTTP/1 connections per byte.
 package server

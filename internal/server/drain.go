@@ -31,6 +31,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	s.draining.Store(true)
 	s.stop()
 	s.letGo(ctx)
+	s.restless.Store(true)
 	s.links.closeResting()
 	_ = s.http.Shutdown(ctx) // its error is ctx's, which what is left open shows better
 	select {
@@ -78,6 +79,7 @@ func (s *Server) end() error {
 	_ = s.queue.Close()
 	s.links.cut()
 	s.serving.Wait()
+	s.stopLoops()
 	s.twins.close()
 	if cut > 0 {
 		return &ErrCut{Connections: cut}

@@ -3,12 +3,8 @@ package server
 import (
 	"bytes"
 	"encoding/binary"
-	"io"
-	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/swrproxy/swrproxy/cache"
 )
@@ -16,7 +12,7 @@ import (
 // HitSource answers requests from memory, at once or not at all. *cache.Cache is one. Safe for concurrent use.
 type HitSource interface {
 	// Hit fills in the answer and returns true, or returns false having done nothing: the request then takes the ordinary path. It must not
-	// wait for anything, and must answer with the same bytes as the ordinary path.
+	// wait for anything, as other connections wait for it, and must answer with the same bytes as the ordinary path.
 	Hit(*cache.HitRequest, *cache.HitAnswer) bool
 	// HitSent is called once for each answer that Hit gave: sent bytes of its body have gone out, whole tells whether that was all.
 	HitSent(a *cache.HitAnswer, sent int64, whole bool)
@@ -28,8 +24,8 @@ const maxHitFields = 64
 // smallBody is up to which size a body is copied behind its head: one plain write of a few KiB costs less than gathering two.
 const smallBody = 4 << 10
 
-// hitScratch is what one hit needs beside its connection. It lives from the arrival of bytes to the moment that the connection waits again,
-// so that resting connections do not hold one.
+// hitScratch is what one hit needs beside its connection. A loop lends its own to the connection that has its turn; resting connections do not
+// hold one.
 type hitScratch struct {
 	req    cache.HitRequest
 	answer cache.HitAnswer
@@ -38,115 +34,12 @@ type hitScratch struct {
 
 var hitScratches = sync.Pool{New: func() any { return &hitScratch{answer: cache.HitAnswer{Head: make([]byte, 0, 2*smallBody)}} }}
 
-// hitState tells Close whether an answer is being written. A closed enum.
-type hitState = int32
-
-const (
-	hitNone hitState = iota
-	// hitWriting: Close leaves the closing to the writer.
-	hitWriting
-	// hitClosing: an answer is being written and the connection closes behind it.
-	hitClosing
-	// hitClosed: the connection is closed, no answer may begin.
-	hitClosed
-)
+func newHitScratch() *hitScratch { return hitScratches.Get().(*hitScratch) }
 
 // hitSide is what a connection keeps for the hit path.
 type hitSide struct {
 	source HitSource // nil: this connection has no hit path
-	state  atomic.Int32
 	remote string
-
-	idleUntil time.Time // the deadline that answers have set; guarded by conn.mu
-}
-
-// serveHits answers the head of end bytes at the start of the buffer, and those behind it, for as long as the source has their
-// answers. It tells whether it answered any.
-func (c *conn) serveHits(end int) (answered bool, err error) {
-	if c.hits.source == nil || c.server.draining.Load() {
-		return false, nil
-	}
-	sc := hitScratches.Get().(*hitScratch)
-	defer hitScratches.Put(sc)
-	for end > 0 && sc.parse(c.buf[c.r:c.r+end]) {
-		sc.req.At, sc.req.Remote = time.Now(), c.hits.remote
-		sc.answer.Head = sc.answer.Head[:0]
-		if !c.hits.source.Hit(&sc.req, &sc.answer) {
-			break
-		}
-		answered = true
-		c.drop(end)
-		if err := c.sendHit(sc); err != nil {
-			return true, err
-		}
-		end, _ = c.findHead() // a refusal comes again on the ordinary path
-	}
-	return answered, nil
-}
-
-// drop takes an answered head off the buffer.
-func (c *conn) drop(n int) {
-	c.r += n
-	c.scanned, c.timing = 0, false
-	if c.r == c.w {
-		c.r, c.w = 0, 0
-	}
-}
-
-// sendHit writes the answer and keeps the idle timeout going.
-func (c *conn) sendHit(sc *hitScratch) error {
-	c.server.stats.hits.Add(1)
-	if !c.hits.state.CompareAndSwap(hitNone, hitWriting) {
-		c.hits.source.HitSent(&sc.answer, 0, false)
-		return net.ErrClosed
-	}
-	sent, err := c.writeHit(sc)
-	c.hits.source.HitSent(&sc.answer, sent, err == nil)
-	if !c.hits.state.CompareAndSwap(hitWriting, hitNone) {
-		_ = c.closeNow()
-		return io.EOF
-	}
-	if err != nil {
-		return err
-	}
-	c.armIdle(sc.req.At)
-	return nil
-}
-
-// writeHit writes head and body, the body without copying unless it is small, and returns how much of the body went out.
-func (c *conn) writeHit(sc *hitScratch) (sent int64, err error) {
-	a := &sc.answer
-	head, body, now := a.Head, a.Body, sc.req.At
-	ahead := int64(len(head))
-	if len(body) <= smallBody {
-		a.Head = append(head, body...) // keeps what it may have grown to
-		head, body = a.Head, nil
-	}
-	w := c.server.twins.get(body, uint64(c.server.stats.hits.Load()))
-	defer w.release()
-	var total int64
-	for renew := false; ; renew = true {
-		c.armWriteAt(now, renew)
-		n, err := c.raw.write(head, body, w)
-		total += n
-		if err == nil || !c.goOn(n, err) {
-			return max(total-ahead, 0), err
-		}
-		k := min(n, int64(len(head)))
-		head, body, now = head[k:], body[n-k:], time.Now()
-	}
-}
-
-// armIdle renews the idle timeout after an answer, once a quarter of it has passed.
-func (c *conn) armIdle(now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	idle := c.server.o.IdleTimeout
-	if c.hits.idleUntil.Sub(now) >= idle-idle/4 {
-		return
-	}
-	c.hits.idleUntil = now.Add(idle)
-	_ = c.tcp.SetReadDeadline(c.hits.idleUntil) // a closed connection says so at the read
 }
 
 // parse reads b, a whole request head. False means that it is not plain beyond doubt: the ordinary path then decides what it is.

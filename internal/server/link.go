@@ -2,11 +2,8 @@ package server
 
 import (
 	"crypto/tls"
-	"maps"
 	"net"
-	"slices"
 	"sync"
-	"sync/atomic"
 )
 
 // link is an accepted connection in the server's books, from accept to close.
@@ -16,10 +13,9 @@ type link struct {
 }
 
 type linkEntry struct {
-	conn    net.Conn
-	links   *links
-	once    sync.Once
-	resting atomic.Bool // between two requests, nothing of the next one read
+	conn  net.Conn
+	links *links
+	once  sync.Once
 }
 
 // Close closes the connection and takes it off the books.
@@ -93,6 +89,13 @@ func (l *links) remove(e *linkEntry) {
 	}
 }
 
+// adopt makes c the connection to close.
+func (e *linkEntry) adopt(c net.Conn) {
+	e.links.mu.Lock()
+	defer e.links.mu.Unlock()
+	e.conn = c
+}
+
 func (l *links) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,26 +117,30 @@ func (l *links) empty() <-chan struct{} {
 	return l.idle
 }
 
-// closeResting closes the connections that are between two requests. net/http would do the same, but takes one that it has not seen a
-// request of yet, such as one that only had hits, for busy during its first five seconds.
+// closeResting closes the connections that rest with a loop. net/http would do the same, but does not know of those that only had hits.
 func (l *links) closeResting() {
-	for _, e := range l.all() {
-		if e.resting.Load() {
-			_ = e.conn.Close() // whoever serves it sees the error and takes it off the books
+	for _, nc := range l.all() {
+		if c, ok := nc.(*conn); ok {
+			c.endRest()
 		}
 	}
 }
 
-func (l *links) all() []*linkEntry {
+// all returns the open connections.
+func (l *links) all() []net.Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Collect(maps.Keys(l.open))
+	open := make([]net.Conn, 0, len(l.open))
+	for e := range l.open {
+		open = append(open, e.conn)
+	}
+	return open
 }
 
 // cut closes every connection as it is.
 func (l *links) cut() {
-	for _, e := range l.all() {
-		_ = e.conn.Close() // as above
+	for _, c := range l.all() {
+		_ = c.Close() // whoever serves it sees the error and takes it off the books
 	}
 }
 

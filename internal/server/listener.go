@@ -105,7 +105,9 @@ func (l *listener) accepted(raw net.Conn) {
 	s.stats.accepted.Add(1)
 	lk := s.links.add(raw)
 	if l.tls == nil {
-		s.offer(newConn(lk, raw, s))
+		if c := newConn(lk, raw, s); !c.joinLoop() {
+			s.offer(c)
+		}
 		return
 	}
 	s.handshakes.Go(func() { l.handshake(lk) })

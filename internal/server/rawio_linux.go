@@ -5,23 +5,20 @@ import (
 	"net"
 	"syscall"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 )
 
 // rawIO reads and writes a connection's non-blocking socket without telling Go's scheduler: such a call returns at once, and announcing
 // it as one that may block costs more than a small one itself, and for a large one makes the runtime move the processor to another
-// thread in the middle of it. Waiting is the netpoller's, with the connection's deadlines, as always.
+// thread in the middle of it. read waits with Go's poller and the connection's deadlines, as always; writing does not wait at all.
 type rawIO struct {
-	conn       syscall.RawConn
-	readReady  func(fd uintptr) bool // made once: closures on the way of each request would allocate
-	writeReady func(fd uintptr) bool
+	conn      syscall.RawConn
+	readReady func(fd uintptr) bool // made once: closures on the way of each request would allocate
 
 	in    []byte // what readReady fills
-	n     int    // bytes read by readReady
+	n     int    // bytes that it read
 	errno syscall.Errno
 
-	out  [2][]byte // what writeReady has left to write
+	out  [2][]byte // what push has left to write
 	twin *twin     // where the second is sent from, nil for memory
 	at   int64     // the place in twin's file
 	sent int64
@@ -40,7 +37,7 @@ func newRawIO(c *net.TCPConn) *rawIO {
 		return nil
 	}
 	r := &rawIO{conn: raw}
-	r.readReady, r.writeReady = r.tryRead, r.tryWrite
+	r.readReady = r.readOnce
 	return r
 }
 
@@ -63,49 +60,67 @@ func (r *rawIO) read(p []byte) (int, error) {
 	return r.n, nil
 }
 
-func (r *rawIO) tryRead(fd uintptr) bool {
+func (r *rawIO) readOnce(fd uintptr) bool {
+	r.n, r.errno = tryRead(fd, r.in)
+	return r.errno != syscall.EAGAIN
+}
+
+// tryRead reads what is there; EAGAIN says that nothing is, no bytes without an error that nothing will come.
+func tryRead(fd uintptr, p []byte) (int, syscall.Errno) {
 	for {
-		n, _, errno := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(unsafe.SliceData(r.in))), uintptr(len(r.in)))
-		switch errno {
-		case syscall.EINTR:
-			continue
-		case syscall.EAGAIN:
-			return false
+		n, _, errno := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+		if errno != syscall.EINTR {
+			return int(n), errno
 		}
-		r.n, r.errno = int(n), errno
-		return true
 	}
 }
 
-// write writes a and b and returns how much went out, which after a timeout may be a part. If w is not nil, b is the end of its body.
-func (r *rawIO) write(a, b []byte, w *twin) (int64, error) {
+// begin prepares to write a and b. If w is not nil, b is the end of its body.
+func (r *rawIO) begin(a, b []byte, w *twin) {
 	r.out, r.twin, r.sent, r.errno = [2][]byte{a, b}, w, 0, 0
 	if w != nil {
 		r.at = int64(len(w.body) - len(b))
 	}
-	err := r.conn.Write(r.writeReady)
-	r.out, r.iov, r.twin = [2][]byte{}, [2]syscall.Iovec{}, nil
-	if err == nil && r.errno != 0 {
-		err = &net.OpError{Op: "write", Net: "tcp", Err: r.errno}
-	}
-	return r.sent, err
 }
 
-func (r *rawIO) tryWrite(fd uintptr) bool {
-	for len(r.out[0])+len(r.out[1]) > 0 {
+// end lets go of what was written, whole or not.
+func (r *rawIO) end() {
+	r.twin.release()
+	r.out, r.iov, r.twin = [2][]byte{}, [2]syscall.Iovec{}, nil
+}
+
+// pushed is how far push has come. A closed enum.
+type pushed uint8
+
+const (
+	// pushDone: all is out.
+	pushDone pushed = iota
+	// pushFull: the socket takes no more now.
+	pushFull
+	// pushMore: it may take more, but others are waiting.
+	pushMore
+	// pushFailed: the connection is broken.
+	pushFailed
+)
+
+// push writes what the socket takes, up to turnBytes.
+func (r *rawIO) push(fd uintptr) pushed {
+	for limit := r.sent + turnBytes; len(r.out[0])+len(r.out[1]) > 0; {
+		if r.sent >= limit {
+			return pushMore
+		}
 		n, errno := r.step(fd)
 		switch errno {
 		case 0:
 			r.took(n)
 		case syscall.EINTR:
 		case syscall.EAGAIN:
-			return false
+			return pushFull
 		default:
-			r.errno = errno
-			return true
+			return pushFailed
 		}
 	}
-	return true
+	return pushDone
 }
 
 // step does one system call.
@@ -114,8 +129,8 @@ func (r *rawIO) step(fd uintptr) (int, syscall.Errno) {
 		return r.writeOnce(fd)
 	}
 	if head := r.out[0]; len(head) > 0 {
-		n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, fd, uintptr(unsafe.Pointer(unsafe.SliceData(head))), uintptr(len(head)),
-			unix.MSG_MORE, 0, 0)
+		// Not with MSG_MORE: gathered into one segment with the head, the pages are copied after all.
+		n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(unsafe.SliceData(head))), uintptr(len(head)))
 		return int(n), errno
 	}
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDFILE, fd, uintptr(r.twin.fd), uintptr(unsafe.Pointer(&r.at)),

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Server serves one handler on all its addresses. Safe for concurrent use.
@@ -19,6 +20,8 @@ type Server struct {
 	tlsConfig *tls.Config
 	listeners []*listener
 	queue     *queue
+	loops     []*loop
+	nextLoop  atomic.Uint32
 	links     *links
 	twins     *twins
 	say       *voice
@@ -32,7 +35,10 @@ type Server struct {
 	accepting  sync.WaitGroup // listeners
 	handshakes sync.WaitGroup
 	serving    sync.WaitGroup // net/http's Serve
+	looping    sync.WaitGroup
 	draining   atomic.Bool
+	restless   atomic.Bool // connections shall not rest any more
+	epoch      time.Time   // the beginning of spans on connections
 }
 
 // ErrNotStarted is returned by Drain of a server that was never started.
@@ -51,6 +57,7 @@ func New(o Options, h http.Handler) (*Server, error) {
 		say:      newVoice(o.Logger),
 		errs:     make(chan error, 1),
 		stopping: make(chan struct{}),
+		epoch:    time.Now(),
 		queue:    &queue{conns: make(chan net.Conn), closed: make(chan struct{})},
 	}
 	s.life, s.endLife = context.WithCancel(context.Background())
@@ -105,6 +112,11 @@ func (s *Server) Start() error {
 	if err := s.bindAll(); err != nil {
 		return err
 	}
+	if err := s.startLoops(); err != nil {
+		s.stopLoops()
+		s.unbind()
+		return err
+	}
 	s.queue.addr = s.listeners[0].ln.Addr()
 	s.serving.Go(func() {
 		_ = s.http.Serve(s.queue) // returns when the queue closes, which is our doing
@@ -113,6 +125,13 @@ func (s *Server) Start() error {
 		s.accepting.Go(l.run)
 	}
 	return nil
+}
+
+func (s *Server) stopLoops() {
+	for _, l := range s.loops {
+		l.stop()
+	}
+	s.looping.Wait()
 }
 
 // Addrs returns the bound addresses in the order of Options.Listen and then ListenPlain. Empty before Start.

@@ -1,0 +1,31 @@
+//go:build !linux
+
+package server
+
+// On systems other than Linux there is no loop, and so no hit path: net/http serves every request.
+
+type (
+	loop     struct{}
+	loopSide struct{}
+)
+
+func (*Server) startLoops() error { return nil }
+
+func (*loop) stop() {}
+
+func (*conn) looped() bool { return false }
+
+func (*conn) joinLoop() bool { return false }
+
+func (*conn) holdWatched() error { return nil }
+
+func (*conn) await() error { return nil }
+
+func (*conn) unwatch() {}
+
+func (*conn) endRest() {}
+
+func (*conn) quitLoop() {}
+
+// Close closes the connection.
+func (c *conn) Close() error { return c.closeNow() }

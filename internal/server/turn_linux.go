@@ -1,0 +1,596 @@
+package server
+
+import (
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// owner is who may touch a connection's reading side, its buffer and its answer. A closed enum.
+type owner = int32
+
+const (
+	// ownerGo is net/http's goroutine for the connection.
+	ownerGo owner = iota
+	// ownerStirred is ownerGo after the loop has heard of bytes, which the loop does not hear of again by itself.
+	ownerStirred
+	// ownerLeft is ownerStirred after the loop has heard that the client is through or gone.
+	ownerLeft
+	// ownerLoop is a connection that rests. The loop takes it when something comes.
+	ownerLoop
+	// ownerTurn is the loop at work on it, or waiting for the client to take the rest of an answer.
+	ownerTurn
+)
+
+// loopSide is what a connection keeps for the loop.
+type loopSide struct {
+	loop  *loop // nil: it has none
+	owner atomic.Int32
+	// stalled: the client does not take its answer.
+	stalled atomic.Bool
+	// closing: it is to be closed behind the present answer.
+	closing atomic.Bool
+	// until is when a rest or a stall has lasted too long, in nanoseconds since the server's epoch.
+	until atomic.Int64
+	timer *time.Timer
+	fires time.Time // when the timer does; guarded by conn.mu
+
+	known    bool // net/http has it
+	watching bool // the loop hears of it
+	fd       int
+	resume   chan struct{} // ends net/http's wait for the next request
+	over     error         // why there will be none, set before resume
+	gone     chan struct{} // holds one element after the owner has become ownerLeft
+
+	// The following are the loop's own.
+	turn     func(fd uintptr) // onTurn, made once
+	end      turnEnd
+	readable bool        // there may be something to read
+	ended    bool        // the client is through, or gone: the end can be read behind what it sent
+	queued   bool        // in loop.again
+	out      *hitScratch // an answer that is not whole out yet
+	ahead    int64       // the length of its head
+}
+
+// looped tells whether the connection rests with a loop.
+func (c *conn) looped() bool { return c.loop != nil }
+
+// joinLoop gives a new connection to a loop. False means that there is none.
+func (c *conn) joinLoop() bool {
+	s := c.server
+	if len(s.loops) == 0 || c.raw == nil {
+		return false
+	}
+	c.loop = s.loops[s.nextLoop.Add(1)%uint32(len(s.loops))]
+	c.resume, c.gone, c.turn = make(chan struct{}, 1), make(chan struct{}, 1), c.onTurn
+	c.timer = time.AfterFunc(time.Hour, c.overdue)
+	c.setUntil(time.Now(), s.o.ReadHeaderTimeout)
+	c.setTimer(s.o.ReadHeaderTimeout)
+	c.link.entry.adopt(c)
+	c.owner.Store(ownerLoop)
+	if c.sit() != nil || c.watch() != nil {
+		_ = c.closeNow() // its descriptor is not good for anything else either
+		return true
+	}
+	c.endIfDue()
+	return true
+}
+
+// sit gives the connection its seat with the loop.
+func (c *conn) sit() error {
+	return c.raw.conn.Control(func(fd uintptr) {
+		c.fd = int(fd)
+		c.loop.seats.take(c.fd, c)
+	})
+}
+
+// watch makes the loop hear of the connection. What can be read already counts as news.
+func (c *conn) watch() error {
+	op := unix.EPOLL_CTL_MOD
+	if !c.watching {
+		op, c.watching = unix.EPOLL_CTL_ADD, true
+	}
+	var err error
+	if cerr := c.raw.conn.Control(func(fd uintptr) { err = c.loop.control(op, int(fd)) }); cerr != nil {
+		return cerr
+	}
+	return err
+}
+
+// unwatch is for connections that will read much which is none of the loop's business.
+func (c *conn) unwatch() {
+	if c.loop == nil || !c.watching {
+		return
+	}
+	c.watching = false
+	_ = c.raw.conn.Control(func(fd uintptr) { _ = c.loop.control(unix.EPOLL_CTL_DEL, int(fd)) }) // a closed one is not watched anyway
+}
+
+func (c *conn) setUntil(now time.Time, d time.Duration) {
+	c.until.Store(int64(now.Sub(c.server.epoch) + d))
+}
+
+// happened is called by the loop when the kernel has news of the connection.
+func (c *conn) happened(events uint32) {
+	for {
+		switch c.owner.Load() {
+		case ownerLoop:
+			if !c.owner.CompareAndSwap(ownerLoop, ownerTurn) {
+				continue
+			}
+			c.note(events)
+			c.takeTurn()
+		case ownerTurn:
+			c.note(events)
+			c.takeTurn()
+		case ownerGo, ownerStirred:
+			if !c.tell(events) {
+				continue
+			}
+		}
+		return
+	}
+}
+
+// tell leaves word for net/http's goroutine. False means that the connection has just changed hands.
+func (c *conn) tell(events uint32) bool {
+	c.note(events)
+	switch {
+	case c.ended:
+		if !c.owner.CompareAndSwap(ownerGo, ownerLeft) && !c.owner.CompareAndSwap(ownerStirred, ownerLeft) {
+			return false
+		}
+		select {
+		case c.gone <- struct{}{}:
+		default:
+		}
+	case c.readable:
+		return c.owner.Load() == ownerStirred || c.owner.CompareAndSwap(ownerGo, ownerStirred)
+	}
+	return true
+}
+
+func (c *conn) note(events uint32) {
+	const end = unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
+	c.ended = c.ended || events&end != 0
+	c.readable = c.readable || c.ended || events&unix.EPOLLIN != 0
+}
+
+// turnEnd is how a turn ended. A closed enum.
+type turnEnd uint8
+
+const (
+	// turnWaits: the client does not take its answer yet.
+	turnWaits turnEnd = iota
+	// turnPauses: there is more to do, after the others.
+	turnPauses
+	// turnRests: everything that came is answered.
+	turnRests
+	// turnOrdinary: the next request is for the ordinary path.
+	turnOrdinary
+	// turnOver: the client is through.
+	turnOver
+	// turnBroken: the answer could not be written.
+	turnBroken
+)
+
+// takeTurn lets the loop work on a connection that it owns.
+func (c *conn) takeTurn() {
+	c.queued = false
+	if c.raw.conn.Control(c.turn) != nil {
+		c.end = turnBroken
+	}
+	switch c.end { // behind Control, within which the connection cannot be closed
+	case turnWaits:
+		c.keep()
+	case turnPauses:
+		c.keep()
+		c.queued = true
+		c.loop.again = append(c.loop.again, c)
+	case turnRests:
+		c.rest()
+	case turnOrdinary:
+		c.handOver()
+	case turnOver:
+		c.endRequests()
+	case turnBroken:
+		c.abandon()
+	}
+}
+
+// onTurn goes on with the present answer, and answers what there is to answer.
+func (c *conn) onTurn(fd uintptr) { c.end = c.workTurn(fd) }
+
+func (c *conn) workTurn(fd uintptr) turnEnd {
+	for range turnHits {
+		if c.out != nil {
+			if end := c.proceed(fd); c.out != nil {
+				return end
+			}
+		}
+		had := c.w - c.r
+		if had == 0 || (c.readable && !c.holdsHead()) {
+			if end := c.readTurn(fd); c.w == had {
+				if had == 0 {
+					return end
+				}
+				return turnOrdinary // a head that is not complete, or longer than the buffer
+			}
+		}
+		if !c.answer() {
+			return turnOrdinary
+		}
+	}
+	return turnPauses
+}
+
+// holdsHead tells whether there is a whole head in the buffer, or something that is none.
+func (c *conn) holdsHead() bool {
+	end, refused := c.findHead()
+	return end > 0 || refused != refusalNone
+}
+
+// readTurn reads into the loop's buffer, behind a part of a head. If nothing came, the result says what that means.
+func (c *conn) readTurn(fd uintptr) turnEnd {
+	if c.buf == nil {
+		c.buf = c.loop.buf
+	}
+	c.w = copy(c.buf, c.buf[c.r:c.w])
+	c.r = 0
+	room := c.buf[c.w:]
+	if !c.readable || len(room) == 0 {
+		return turnRests
+	}
+	n, errno := tryRead(fd, room)
+	switch {
+	case errno == syscall.EAGAIN:
+		c.readable = false
+		return turnRests
+	case errno != 0, n == 0:
+		return turnOver
+	}
+	c.w += n
+	// A short read has emptied the socket, so that what comes is news; the end may have come with the data.
+	c.readable = n == len(room) || c.ended
+	return turnRests
+}
+
+// answer begins the answer to the next head in the buffer. False means that it is not for the hit path.
+func (c *conn) answer() bool {
+	end, refused := c.findHead()
+	if c.r == c.w {
+		c.scanned = 0
+		return true // nothing but empty lines
+	}
+	sc := c.loop.scratch
+	if refused != refusalNone || end == 0 || c.server.draining.Load() || !sc.parse(c.buf[c.r:c.r+end]) {
+		return false
+	}
+	sc.req.At, sc.req.Remote = c.loop.now, c.hits.remote
+	sc.answer.Head = sc.answer.Head[:0]
+	if !c.hits.source.Hit(&sc.req, &sc.answer) {
+		return false
+	}
+	c.r += end
+	c.scanned = 0
+	c.send(sc)
+	return true
+}
+
+// send prepares an answer for writing: the body without copying unless it is small.
+func (c *conn) send(sc *hitScratch) {
+	nth := c.server.stats.hits.Add(1)
+	a := &sc.answer
+	body := a.Body
+	c.out, c.ahead = sc, int64(len(a.Head))
+	if len(body) <= smallBody {
+		a.Head = append(a.Head, body...) // keeps what it may have grown to
+		body = nil
+	}
+	c.raw.begin(a.Head, body, c.server.twins.get(body, uint64(nth)))
+}
+
+// proceed writes what it can. If the answer is not out then, the result says how the turn ends.
+func (c *conn) proceed(fd uintptr) turnEnd {
+	before := c.raw.sent
+	switch c.raw.push(fd) {
+	case pushDone:
+		c.finish(true)
+	case pushFull:
+		c.stall(c.raw.sent > before)
+	case pushMore:
+		c.stalled.Store(false)
+		return turnPauses
+	case pushFailed:
+		return turnBroken
+	}
+	return turnWaits
+}
+
+// stall waits for the client to take some of the answer; news of that comes from the kernel.
+func (c *conn) stall(moved bool) {
+	limit := c.server.o.WriteIdle
+	if limit == 0 || (c.stalled.Load() && !moved) {
+		return
+	}
+	c.setUntil(c.loop.now, limit)
+	c.stalled.Store(true)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fires.Sub(c.loop.now) > limit {
+		c.setTimerLocked(limit)
+	}
+}
+
+func (c *conn) setTimerLocked(d time.Duration) {
+	c.fires = time.Now().Add(d)
+	c.timer.Reset(d)
+}
+
+// finish reports an answer.
+func (c *conn) finish(whole bool) {
+	sc := c.out
+	c.out = nil
+	c.stalled.Store(false)
+	c.hits.source.HitSent(&sc.answer, max(c.raw.sent-c.ahead, 0), whole)
+	c.raw.end()
+	if sc != c.loop.scratch {
+		hitScratches.Put(sc)
+	}
+}
+
+// abandon gives up an answer and the connection.
+func (c *conn) abandon() {
+	if c.out != nil {
+		c.finish(false)
+	}
+	_ = c.closeNow()
+}
+
+// keep takes what the loop has lent away from it, because the connection needs it beyond its turn.
+func (c *conn) keep() {
+	l := c.loop
+	if c.out == l.scratch {
+		l.scratch = newHitScratch()
+	}
+	if c.lent() {
+		l.buf = newBuffer()
+	}
+}
+
+// lent tells whether the connection reads into the loop's buffer.
+func (c *conn) lent() bool {
+	return c.buf != nil && unsafe.SliceData(c.buf) == unsafe.SliceData(c.loop.buf)
+}
+
+// rest waits for the next request.
+func (c *conn) rest() {
+	c.restBuffer()
+	c.setUntil(c.loop.now, c.server.o.IdleTimeout)
+	c.owner.Store(ownerLoop)
+	c.endIfDue()
+}
+
+// restBuffer gives an empty buffer back. Called by the loop.
+func (c *conn) restBuffer() {
+	if c.lent() {
+		c.buf, c.r, c.w = nil, 0, 0
+		return
+	}
+	c.dropBuffer()
+}
+
+// endIfDue closes a resting connection of which somebody said so while it was busy.
+func (c *conn) endIfDue() {
+	if c.closing.Load() || c.server.restless.Load() {
+		c.endRest()
+	}
+}
+
+// endRest closes the connection if it rests.
+func (c *conn) endRest() {
+	if c.owner.CompareAndSwap(ownerLoop, ownerGo) {
+		_ = c.closeNow()
+	}
+}
+
+// handOver makes net/http's goroutine the owner, of all that was read, too.
+func (c *conn) handOver() {
+	c.keep()
+	next := ownerGo
+	switch {
+	case c.ended:
+		next = ownerLeft
+	case c.readable:
+		next = ownerStirred
+	}
+	known := c.known
+	c.known = true
+	c.owner.Store(next)
+	switch {
+	case c.closing.Load():
+		_ = c.closeNow()
+	case known:
+		c.resume <- struct{}{} // cannot block: there is one for each wait
+	default:
+		c.introduce()
+	}
+}
+
+// introduce gives net/http a connection that it has not seen yet.
+func (c *conn) introduce() {
+	select {
+	case c.server.queue.conns <- c:
+	default:
+		go c.server.offer(c)
+	}
+}
+
+// endRequests is for a connection on which nothing more will come.
+func (c *conn) endRequests() {
+	c.restBuffer()
+	c.owner.Store(ownerGo)
+	c.dismiss(io.EOF)
+}
+
+// dismiss closes a connection of which nothing more is expected. If net/http knows it, that closes it.
+func (c *conn) dismiss(why error) {
+	if !c.known || c.closing.Load() {
+		_ = c.closeNow()
+		return
+	}
+	c.over = why
+	c.resume <- struct{}{} // as in handOver
+}
+
+// leaveLoop ends the connection when its loop has ended.
+func (c *conn) leaveLoop() {
+	if c.owner.Load() == ownerTurn {
+		c.abandon()
+		return
+	}
+	_ = c.closeNow()
+}
+
+// overdue is called by the timer: it ends what has lasted too long, and sets the timer to when that may next be.
+func (c *conn) overdue() {
+	select {
+	case <-c.closed:
+		return
+	default:
+	}
+	left := c.timeLeft()
+	switch {
+	case left > 0:
+	case c.stalled.Load():
+		// The loop sees it as an error of the answer's next write.
+		_ = c.raw.conn.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
+		return
+	case c.owner.CompareAndSwap(ownerLoop, ownerGo):
+		if left = c.timeLeft(); left <= 0 {
+			c.dismiss(os.ErrDeadlineExceeded)
+			return
+		}
+		c.backToLoop() // it had a turn just now
+		c.endIfDue()
+	default:
+		left = c.server.o.IdleTimeout
+	}
+	c.setTimer(left)
+}
+
+// setTimer sets the timer to d from now, or to the end of a stall if that is nearer.
+func (c *conn) setTimer(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stalled.Load() {
+		d = min(d, max(c.timeLeft(), 0))
+	}
+	c.setTimerLocked(d)
+}
+
+// timeLeft is how long the present wait may last.
+func (c *conn) timeLeft() time.Duration {
+	return time.Duration(c.until.Load()) - time.Since(c.server.epoch)
+}
+
+// backToLoop makes the connection rest. What the loop has heard of meanwhile is news to it again.
+func (c *conn) backToLoop() {
+	if c.watching && c.owner.CompareAndSwap(ownerGo, ownerLoop) {
+		return
+	}
+	c.owner.Store(ownerLoop)
+	if c.watch() != nil {
+		_ = c.closeNow()
+	}
+}
+
+// await is net/http's wait for the next request: the connection rests with the loop, until there is one that the loop cannot answer.
+func (c *conn) await() error {
+	for c.w == c.r {
+		c.dropBuffer()
+		c.setUntil(time.Now(), c.server.o.IdleTimeout)
+		c.backToLoop()
+		c.endIfDue()
+		select {
+		case <-c.resume:
+		case <-c.closed:
+			return net.ErrClosed
+		}
+		if c.over != nil {
+			return c.over
+		}
+	}
+	return nil
+}
+
+// holdWatched is hold with a loop: nothing needs to be read before the loop has heard of the client's end.
+func (c *conn) holdWatched() error {
+	if !c.watching { // behind a body
+		if err := c.watch(); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-c.gone:
+		return c.readEnd()
+	case <-c.wake:
+		return os.ErrDeadlineExceeded
+	case <-c.closed:
+		return net.ErrClosed
+	}
+}
+
+// readEnd reads what a client that is through has sent before.
+func (c *conn) readEnd() error {
+	c.makeRoom(bufferSize)
+	var n int
+	var errno syscall.Errno
+	if err := c.raw.conn.Control(func(fd uintptr) { n, errno = tryRead(fd, c.buf[c.w:]) }); err != nil {
+		return err
+	}
+	switch {
+	case errno == syscall.EAGAIN:
+		return nil
+	case errno != 0:
+		return &net.OpError{Op: "read", Net: "tcp", Err: errno}
+	case n == 0:
+		return io.EOF
+	}
+	c.w += n
+	return nil
+}
+
+// Close closes the connection. If an answer from memory is being written, the connection closes behind it.
+func (c *conn) Close() error {
+	for c.loop != nil {
+		switch c.owner.Load() {
+		case ownerTurn:
+			c.closing.Store(true)
+			if c.owner.Load() == ownerTurn {
+				return nil // the loop looks at closing after it has given up its turn
+			}
+		case ownerLoop:
+			if c.owner.CompareAndSwap(ownerLoop, ownerGo) {
+				return c.closeNow()
+			}
+		default:
+			return c.closeNow()
+		}
+	}
+	return c.closeNow()
+}
+
+// quitLoop is the loop's part of closing.
+func (c *conn) quitLoop() {
+	if c.loop != nil {
+		c.loop.seats.leave(c.fd, c)
+		c.timer.Stop()
+	}
+}

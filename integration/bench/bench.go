@@ -21,7 +21,7 @@ import (
 // bench is the servers, running, and what was measured.
 type bench struct {
 	o       options
-	dirs    []string
+	dirs    []string // in memory, on disk
 	origin  *origin
 	near    *origin // on the servers' core, for requests without a proxy; nil if no scenario makes any
 	servers map[string]*server
@@ -196,6 +196,11 @@ func (b *bench) subjects(s scenario) []subject {
 func (b *bench) measure(ctx context.Context, s scenario) (result, error) {
 	res := result{Scenario: s.name, Rounds: b.o.rounds, Seconds: b.o.duration.Truncate(time.Second).Seconds(), At: time.Now().UTC().Truncate(time.Second)}
 	subjects := b.subjects(s)
+	if s.kind == stores {
+		if err := b.awaitInodes(ctx, b.dirs[1]); err != nil {
+			return res, err
+		}
+	}
 	if err := b.prime(ctx, s, subjects); err != nil {
 		return res, err
 	}
@@ -345,7 +350,13 @@ func (b *bench) once(ctx context.Context, s scenario, sub subject, d time.Durati
 	if err := kept(s.kind, l.requests, after-before-1); err != nil {
 		return sm, err
 	}
-	return sm, b.countStored(ctx, s, sub, l.requests, onDisk, cpuBefore, &sm)
+	if s.kind != stores || sub.server.admin == "" {
+		return sm, nil
+	}
+	stored, used, err := b.countStored(ctx, sub, onDisk, cpuBefore)
+	// What was fetched and not waited for, when the generator went, is stored too.
+	sm.Stored, sm.CPU = stored/float64(max(after-before-1, 1)), used/time.Duration(max(l.requests, 1))
+	return sm, err
 }
 
 // onDisk is how many records the proxy has on disk before a run that is to add some.
@@ -356,19 +367,11 @@ func (b *bench) onDisk(ctx context.Context, s scenario, sub subject) (float64, e
 	return b.settled(ctx, sub.server)
 }
 
-// countStored waits for what the proxy has still to write to disk, and books it.
-func (b *bench) countStored(ctx context.Context, s scenario, sub subject, requests int64, before float64, began usage, sm *sample) error {
-	if s.kind != stores || sub.server.admin == "" {
-		return nil
-	}
-	after, err := b.settled(ctx, sub.server)
-	if err != nil {
-		return err
-	}
-	u, err := b.usage(sub)
-	sm.Stored = (after - before) / float64(max(requests, 1))
-	sm.CPU = (u.server - began.server) / time.Duration(max(requests, 1))
-	return err
+// countStored waits for what the proxy has still to write to disk, and tells how many records a run added and the CPU time it took with that.
+func (b *bench) countStored(ctx context.Context, sub subject, before float64, began usage) (float64, time.Duration, error) {
+	after, err1 := b.settled(ctx, sub.server)
+	u, err2 := b.usage(sub)
+	return after - before, u.server - began.server, firstOf(err1, err2)
 }
 
 // usage is CPU time used so far.

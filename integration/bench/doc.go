@@ -4,6 +4,7 @@
 //
 //	go run ./integration/bench                        all scenarios, writes docs/performance.md
 //	go run ./integration/bench -scenario hit-1k,miss  some of them; the page keeps the others' last figures
+//	go run ./integration/bench -scenario gc           hits beside a full memory tier; takes minutes, so only by name
 //	go run ./integration/bench -rounds 7 -duration 3s
 //	go run ./integration/bench -patience 10s          puts off and repeats runs that other processes disturb
 //	go run ./integration/bench page                   writes docs/performance.md anew from the last figures
@@ -18,6 +19,9 @@
 // too: a run of hits that were not hits, or of misses that were not misses, is an error and not a figure.
 //
 // nginx-light, varnish, wrk and nghttp2-client are installed from Debian where they are missing, which needs root.
+//
+// Where a server's core is not busy the generator was the limit, and CPU per request is judged in place of the rate. The scenario store
+// waits, up to six minutes, while the file system is slow at creating files because many were deleted a moment ago.
 //
 // # Limits
 //

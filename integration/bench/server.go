@@ -52,7 +52,7 @@ http {
   sendfile off;
   output_buffers 1 256k;
   # A corked socket keeps back the end of a body, less than the 64 KiB of a loopback segment, until the receiver's delayed
-  # acknowledgement 40 ms later: with tcp_nopush, 100 KiB answers came at a tenth of the rate.
+  # acknowledgement 40 ms later: with tcp_nopush, 100 KiB answers come at an eighth of the rate.
   tcp_nopush off;
   tcp_nodelay on;
   keepalive_requests 100000000;

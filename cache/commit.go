@@ -70,7 +70,7 @@ func (fl *flight) commit(rec *Record, h http.Header) {
 	}
 	var result PutResult
 	withLock(&c.commits[stripe(fl.primary)], func() {
-		result = c.put(&fl.rule.settings, rec, vary, fl.req.Header)
+		result = c.put(&fl.rule.settings, rec, fl.standing(rec.Primary), vary, fl.req.Header)
 		if result == PutStored {
 			result = c.recheck(rec)
 		}
@@ -131,16 +131,28 @@ func stripe(primary string) uint64 {
 	return maphash.String(stripeSeed, primary) % commitStripes
 }
 
+// standing is the record under the primary key, nil if there is none. Called under the key's commit lock. It does not look again for one that was not
+// there before the fill, if nothing was committed since.
+func (fl *flight) standing(primary string) *Record {
+	if fl.blank && fl.c.committed[stripe(primary)].Load() == fl.committed {
+		return nil
+	}
+	old, ok := fl.c.store.Get(primary)
+	if !ok {
+		return nil
+	}
+	return old
+}
+
 // put stores rec at its place: under the primary key while responses of the key do not vary, else as a variant that the key's
-// index lists. Called under the key's commit lock.
-func (c *Cache) put(s *policy.Settings, rec *Record, vary []string, h http.Header) PutResult {
-	old, ok := c.store.Get(rec.Primary)
+// index lists. old is what stands under the primary key. Called under the key's commit lock.
+func (c *Cache) put(s *policy.Settings, rec, old *Record, vary []string, h http.Header) PutResult {
 	switch {
-	case !ok && len(vary) == 0, ok && old.Index == nil && len(vary) == 0:
+	case len(vary) == 0 && (old == nil || old.Index == nil):
 		return c.store.Put(rec)
-	case ok && old.Index == nil:
+	case old != nil && old.Index == nil:
 		return c.putVariant(s, rec, c.indexOver(old), vary, h)
-	case ok:
+	case old != nil:
 		return c.putVariant(s, rec, old.Index, vary, h)
 	default:
 		return c.putVariant(s, rec, &Index{}, vary, h)

@@ -13,7 +13,7 @@ import (
 const patience = 20 * time.Millisecond
 
 // brief is a RoundTripper that can begin an exchange on one goroutine and end it on another, such as origin.Pool. RoundTripWithin
-// returns a response only if all of it can be read without waiting; what takes longer than patience is left to rest, which is called once.
+// returns a response only if all of it can be read without waiting, and without the fields of its connection; what takes longer than patience is left to rest, which is called once.
 type brief interface {
 	RoundTripWithin(req *http.Request, patience time.Duration) (resp *http.Response, rest restOf, err error)
 }
@@ -27,8 +27,7 @@ func (c *Cache) startHere(lease *fill.Lease, rd *read) *flight {
 	fl := c.newFlight(lease, rd, false)
 	if via, ok := rd.briefly(); ok && fl.slotAtOnce() {
 		fl.here, fl.slotted = true, true
-		fl.values = valuesOf{c.base, rd.ctx}
-		fl.ctx = &fl.values
+		fl.ctx = valuesOf{c.base, rd.ctx}
 		fl.req = rd.upstreamRequest(fl.ctx)
 		c.enroll(fl)
 		if fl.runHere(via) {

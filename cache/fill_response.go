@@ -68,7 +68,9 @@ func (fl *flight) again(ev *FillEvent) fill.Outcome {
 // received deals with a response that is not a confirmation.
 func (fl *flight) received(ev *FillEvent, resp *http.Response) fill.Outcome {
 	now := time.Now()
-	hopbyhop.Strip(resp.Header)
+	if !fl.here {
+		hopbyhop.Strip(resp.Header)
+	}
 	policy.EnsureDate(resp.Header, now)
 	h := head{
 		status: resp.StatusCode, header: resp.Header, trailer: resp.Trailer, length: resp.ContentLength, at: now,

@@ -43,21 +43,13 @@ func (c *Cache) enroll(fl *flight) {
 }
 
 func (c *Cache) newFlight(lease *fill.Lease, rd *read, background bool) *flight {
-	fl := &flight{
-		c:          c,
-		rule:       rd.rule,
-		lease:      lease,
-		primary:    rd.key,
-		target:     rd.target,
-		preq:       rd.req,
-		via:        rd.up,
-		base:       rd.found.rec,
-		baseLife:   rd.found.life,
-		background: background,
-		alone:      background,
-		startedAt:  time.Now(),
-		headReady:  make(chan struct{}),
-	}
+	fl := c.flights.fresh()
+	fl.c, fl.rule, fl.lease, fl.via = c, rd.rule, lease, rd.up
+	fl.primary, fl.target, fl.preq = rd.key, rd.target, rd.req
+	fl.base, fl.baseLife = rd.found.rec, rd.found.life
+	fl.background, fl.alone = background, background
+	fl.startedAt, fl.headReady = time.Now(), make(chan struct{})
+	fl.blank, fl.committed = rd.found.blank && c.local, rd.committed
 	if lease != nil {
 		fl.key, fl.token = lease.Key(), lease.Token()
 	} else {

@@ -32,8 +32,11 @@ type flight struct {
 	req     *http.Request
 	via     upstream
 	// base is the stored response that a conditional fill confirms, nil if there is none.
-	base       *Record
-	baseLife   policy.Life
+	base     *Record
+	baseLife policy.Life
+	// blank means that nothing stood under the primary key when committed was its stripe's count of commits.
+	blank      bool
+	committed  uint64
 	background bool
 	startedAt  time.Time
 	// sentAt is when the exchange began, rest what remains of it if it began on the reader's goroutine.
@@ -43,9 +46,12 @@ type flight struct {
 	here    bool
 	slotted bool // has a fill place of the origin
 
+	// Guarded by flights.mu.
+	known        bool    // somebody may know the flight beside its reader
+	newer, older *flight // neighbours among the active
+
 	ctx    context.Context
 	cancel context.CancelCauseFunc // nil while here
-	values valuesOf                // ctx while here
 	ev     FillEvent
 
 	headReady chan struct{}
@@ -263,7 +269,29 @@ func (fl *flight) stalled(now time.Time) bool {
 type flights struct {
 	mu     sync.Mutex // guards following
 	m      map[fill.Key]*slot
-	active map[*flight]struct{} // all that run, leased or not
+	active *flight   // all that run, leased or not: the latest, and the others behind it
+	count  int       // of active
+	spare  sync.Pool // of *flight: see recycle
+}
+
+// fresh returns a flight that is zero.
+func (f *flights) fresh() *flight {
+	if fl, ok := f.spare.Get().(*flight); ok {
+		return fl
+	}
+	return new(flight)
+}
+
+// recycle takes a flight back from the reader who started it, after its end. One that anybody else has seen, or that ran on another goroutine
+// as well, is left to the collector.
+func (f *flights) recycle(fl *flight) {
+	f.mu.Lock()
+	mine := fl.here && !fl.known
+	f.mu.Unlock()
+	if mine {
+		*fl = flight{}
+		f.spare.Put(fl)
+	}
 }
 
 // slot is where the flight of a key is found. A waiter may hold one that is still empty: the holder got its lease a moment ago and has not
@@ -276,22 +304,33 @@ type slot struct {
 func (f *flights) running() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.active)
+	return f.count
 }
 
 func (f *flights) begin(fl *flight) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.active == nil {
-		f.active = make(map[*flight]struct{})
+	f.count++
+	fl.older = f.active
+	if fl.older != nil {
+		fl.older.newer = fl
 	}
-	f.active[fl] = struct{}{}
+	f.active = fl
 }
 
 func (f *flights) end(fl *flight) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.active, fl)
+	f.count--
+	if fl.newer != nil {
+		fl.newer.older = fl.older
+	} else {
+		f.active = fl.older
+	}
+	if fl.older != nil {
+		fl.older.newer = fl.newer
+	}
+	fl.newer, fl.older = nil, nil
 }
 
 // oldest is the lowest token of any running fill, the highest number there is if none runs.
@@ -299,7 +338,7 @@ func (f *flights) oldest() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	low := uint64(math.MaxUint64)
-	for fl := range f.active {
+	for fl := f.active; fl != nil; fl = fl.older {
 		low = min(low, fl.token)
 	}
 	return low
@@ -309,7 +348,7 @@ func (f *flights) put(fl *flight) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if s := f.m[fl.key]; s != nil && s.fl == nil {
-		s.fl = fl
+		s.fl, fl.known = fl, true
 		return
 	}
 	f.setLocked(fl.key, &slot{fl: fl})
@@ -334,7 +373,8 @@ func (f *flights) remove(fl *flight) {
 func (f *flights) get(key fill.Key) *flight {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if s := f.m[key]; s != nil {
+	if s := f.m[key]; s != nil && s.fl != nil {
+		s.fl.known = true
 		return s.fl
 	}
 	return nil
@@ -348,6 +388,9 @@ func (f *flights) watch(key fill.Key) *slot {
 	if s == nil {
 		s = &slot{}
 		f.setLocked(key, s)
+	}
+	if s.fl != nil {
+		s.fl.known = true
 	}
 	s.waiters++
 	return s

@@ -17,6 +17,8 @@ type found struct {
 	// spec are the fields that the newest response of this key varies on; known tells an empty spec from no knowledge.
 	spec  []string
 	known bool
+	// blank means that nothing valid stands under the primary key, no index either.
+	blank bool
 	// why says what was missing, when rec is nil.
 	why policy.Reason
 }
@@ -26,7 +28,7 @@ type found struct {
 func (c *Cache) lookup(s *policy.Settings, primary string, h http.Header) found {
 	rec, life, ok := c.get(primary)
 	if !ok {
-		return found{why: policy.ReasonKeyMiss}
+		return found{why: policy.ReasonKeyMiss, blank: true}
 	}
 	if rec.Index == nil {
 		return found{rec: rec, life: life}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"runtime"
 	"time"
 
 	"github.com/swrproxy/swrproxy/internal/hopbyhop"
@@ -13,9 +14,20 @@ import (
 // direct fetches for this reader alone. What turns out to be storable is stored.
 func (rd *read) direct() {
 	rd.seen, rd.collapsed = nil, false
-	fl := rd.c.startHere(nil, rd)
-	defer fl.leaveFirst()
-	rd.follow(fl)
+	rd.followOwn(rd.c.startHere(nil, rd))
+}
+
+// followOwn answers from the fill that startHere began for this read, which knows nothing of it afterwards.
+func (rd *read) followOwn(fl *flight) {
+	func() {
+		defer fl.leaveFirst()
+		rd.follow(fl)
+	}()
+	rd.own = nil
+	if fl.here {
+		rd.c.flights.recycle(fl)
+		runtime.Gosched() // so that the answers of several readers go out close together: waking a peer for each costs more
+	}
 }
 
 // follow waits for the head of the reader's own fill and answers from it.

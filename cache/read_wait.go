@@ -2,7 +2,6 @@ package cache
 
 import (
 	"errors"
-	"runtime"
 	"time"
 
 	"github.com/swrproxy/swrproxy/fill"
@@ -86,11 +85,7 @@ func (rd *read) lead(lease *fill.Lease) (answered bool) {
 	default:
 		fl := rd.c.startHere(lease, rd)
 		started = true
-		defer fl.leaveFirst()
-		rd.follow(fl)
-		if fl.here {
-			runtime.Gosched() // so that the answers of several readers go out close together: waking a peer for each costs more
-		}
+		rd.followOwn(fl)
 		return true
 	}
 	rd.answerFound(v)

@@ -339,8 +339,9 @@ func (rd *read) takeOver(fl *flight) bool {
 		return false
 	}
 	defer body.Close()
-	stop := context.AfterFunc(rd.ctx, func() { fl.stop(context.Canceled) })
-	defer stop()
+	if !fl.here {
+		defer context.AfterFunc(rd.ctx, func() { fl.stop(context.Canceled) })()
+	}
 	h := &fl.head
 	rd.ev.Result, rd.ev.Reason = ResultMiss, h.admission.Reason
 	rd.status.Detail = h.admission.Reason.String()

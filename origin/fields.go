@@ -1,6 +1,10 @@
 package origin
 
-import "net/http"
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
 
 // fields are the header fields of one request to an origin. A list is quicker to make than a map, and is nearly what is sent.
 // Not safe for concurrent use.
@@ -39,6 +43,19 @@ func (f fields) with(name string, lines []string) fields {
 		return f
 	}
 	return append(f, field{name, lines})
+}
+
+// sort sorts by name: the usual short list by insertion, which is quickest for it.
+func (f fields) sort() {
+	if len(f) > usualFields {
+		slices.SortFunc(f, func(a, b field) int { return strings.Compare(a.name, b.name) })
+		return
+	}
+	for i := 1; i < len(f); i++ {
+		for j := i; j > 0 && f[j].name < f[j-1].name; j-- {
+			f[j], f[j-1] = f[j-1], f[j]
+		}
+	}
 }
 
 // header returns the fields as a new map.

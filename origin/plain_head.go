@@ -3,7 +3,6 @@ package origin
 import (
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -71,7 +70,7 @@ func appendFields(b []byte, f fields) (_ []byte, ok bool) {
 			return b, false
 		}
 	}
-	slices.SortFunc(f, func(a, b field) int { return strings.Compare(a.name, b.name) })
+	f.sort()
 	for i := range f {
 		if !httpguts.ValidHeaderFieldName(f[i].name) {
 			return b, false

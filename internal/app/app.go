@@ -39,6 +39,7 @@ type App struct {
 	o         Options
 	lines     *telemetry.LineBuffer
 	trimmer   *trimmer // nil before Start
+	pacer     *pacer   // nil before Start
 	logger    zerolog.Logger
 	tiers     *tiers
 	cache     *cache.Cache
@@ -191,6 +192,7 @@ func (a *App) Start() error {
 	}
 	a.trimmer = newTrimmer()
 	go a.trimmer.run()
+	a.pacer = newPacer()
 	a.state.Store(uint32(serving))
 	a.announce()
 	return nil

@@ -28,6 +28,7 @@ func (a *App) Drain(ctx context.Context) error {
 	a.closeRest(ctx)
 	if a.trimmer != nil {
 		a.trimmer.close()
+		a.pacer.close()
 	}
 	a.logger.Info().Dur("took_ms", time.Since(begin)).Msg("stopped")
 	_ = a.lines.Close() // there is nobody left to tell

@@ -1,0 +1,78 @@
+package app
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync/atomic"
+)
+
+const (
+	// betweenCollections is how many bytes are allocated before the next collection, at least, while the memory limit allows it. A small heap would
+	// be collected several times a second otherwise, and each time every goroutine that allocates has to help before it goes on.
+	betweenCollections = 128 << 20
+	// usualPercent is Go's own: a collection when the heap has doubled.
+	usualPercent = 100
+)
+
+// pacer sets the collector's percentage anew after each collection. The memory limit goes before it, and GOGC in the environment, if set, wins.
+// Safe for concurrent use.
+type pacer struct {
+	live    func() uint64 // bytes that the last collection left
+	set     func(percent int) (before int)
+	percent int // as last set; of the finalizer's goroutine
+	stopped atomic.Bool
+}
+
+// newPacer starts a pacer.
+func newPacer() *pacer {
+	p := &pacer{live: liveBytes, set: debug.SetGCPercent, percent: usualPercent}
+	if os.Getenv("GOGC") == "" {
+		p.watch()
+	}
+	return p
+}
+
+// watch has adapt called after each collection.
+func (p *pacer) watch() { runtime.SetFinalizer(&cycle{p}, (*cycle).over) }
+
+// cycle is garbage from the beginning, so that each collection calls its finalizer.
+type cycle struct{ p *pacer }
+
+func (c *cycle) over() {
+	if c.p.adapt() {
+		runtime.SetFinalizer(c, (*cycle).over)
+	}
+}
+
+// adapt sets the percentage if it should differ noticeably; false after close.
+func (p *pacer) adapt() bool {
+	if p.stopped.Load() {
+		if p.percent != usualPercent {
+			p.set(usualPercent)
+		}
+		return false
+	}
+	want := percentFor(p.live())
+	if diff := want - p.percent; diff > p.percent/8 || -diff > p.percent/8 || diff != 0 && want == usualPercent {
+		p.set(want)
+		p.percent = want
+	}
+	return true
+}
+
+// percentFor is the percentage at which a heap with so many bytes alive grows by betweenCollections, or doubles.
+func percentFor(live uint64) int {
+	live = max(live, 1<<20)
+	return int(max(betweenCollections*100/live, usualPercent))
+}
+
+// close ends the pacing at the next collection.
+func (p *pacer) close() { p.stopped.Store(true) }
+
+func liveBytes() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}

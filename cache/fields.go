@@ -16,6 +16,7 @@ import (
 // The zero value is an empty list. Immutable after NewFields.
 type Fields struct {
 	block string
+	marks marks
 }
 
 // NewFields copies h. Names are canonicalised; values with CR, LF or NUL, which no HTTP parser lets
@@ -45,7 +46,7 @@ func fieldsWithout(h http.Header, dropped func(name string) bool) Fields {
 			writeField(&b, textproto.CanonicalMIMEHeaderKey(name), v)
 		}
 	}
-	return Fields{block: b.String()}
+	return FieldsOf(b.String())
 }
 
 func writeField(b *strings.Builder, name, value string) {
@@ -59,7 +60,7 @@ func writeField(b *strings.Builder, name, value string) {
 }
 
 // FieldsOf adopts a block that [Fields.Block] gave, such as one read back from disk.
-func FieldsOf(block string) Fields { return Fields{block: block} }
+func FieldsOf(block string) Fields { return Fields{block: block, marks: markBlock(block)} }
 
 // Block returns the fields as they stand on the wire, without the empty line that ends a head.
 func (f Fields) Block() string { return f.block }

@@ -55,6 +55,7 @@ type hitRead struct {
 	values  []string
 	later   []*HitField // not in header yet
 	rule    *rule
+	asked   asked
 	target  policy.Target
 	policy  policy.Request
 	key     []byte // the primary key
@@ -104,6 +105,16 @@ func (c *Cache) HitSent(a *HitAnswer, sent int64, whole bool) {
 // view makes a string of bytes that do not change while it is used.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
+// asked is what the commonest fields of a request say to policy.
+type asked struct {
+	// others: there are fields that policy has to read itself.
+	others bool
+	cookie bool
+	// tags and dates count the lines of If-None-Match and If-Modified-Since; tag and date are their values.
+	tags, dates int
+	tag, date   string
+}
+
 // adopt puts the request into the form of net/http. False means that net/http would do more than copy.
 func (h *hitRead) adopt(q *HitRequest) bool {
 	if h.header == nil {
@@ -112,14 +123,17 @@ func (h *hitRead) adopt(q *HitRequest) bool {
 			URL: &h.url, Header: h.header, Body: http.NoBody, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		}
 	}
-	clear(h.header)
-	h.values, h.later = h.values[:0], h.later[:0]
+	if len(h.header) > 0 {
+		clear(h.header)
+	}
+	h.values, h.later, h.asked = h.values[:0], h.later[:0], asked{}
 	for i := range q.Fields {
 		f := &q.Fields[i]
-		if isPreference(f.Name) {
+		if isPreference(f.Name) || h.asked.note(f) {
 			h.later = append(h.later, f)
 			continue
 		}
+		h.asked.others = true
 		if !h.add(f) {
 			return false
 		}
@@ -128,6 +142,40 @@ func (h *hitRead) adopt(q *HitRequest) bool {
 	h.url.Path, h.url.RawQuery, h.url.ForceQuery = cutQuery(target)
 	h.request.Method, h.request.RequestURI, h.request.Host, h.request.RemoteAddr = q.Method, target, view(q.Host), q.Remote
 	return true
+}
+
+// note takes a field into account if it is one of the commonest that policy looks at.
+func (a *asked) note(f *HitField) bool {
+	switch len(f.Name) {
+	case len("cookie"):
+		if !foldEqual(f.Name, "cookie") {
+			return false
+		}
+		a.cookie = true
+	case len("if-none-match"):
+		if !foldEqual(f.Name, "if-none-match") {
+			return false
+		}
+		a.tags, a.tag = a.tags+1, view(f.Value)
+	case len("if-modified-since"):
+		if !foldEqual(f.Name, "if-modified-since") {
+			return false
+		}
+		a.dates, a.date = a.dates+1, view(f.Value)
+	default:
+		return false
+	}
+	return true
+}
+
+// readPolicy is policy.ReadRequest, without looking for what is known not to be there.
+func (h *hitRead) readPolicy() {
+	if h.asked.others {
+		h.addLater()
+		h.policy = policy.ReadRequest(&h.request, h.rule.settings.Directives)
+		return
+	}
+	h.policy = policy.Request{Method: h.request.Method, Cookie: h.asked.cookie, Conditional: h.asked.tags+h.asked.dates > 0}
 }
 
 // add appends a field line. Values of one line each share one array. False means that net/http derives another field from it.
@@ -192,15 +240,16 @@ func cutQuery(target string) (path, query string, force bool) {
 
 // resolveHit finds target, rule and key.
 func (c *Cache) resolveHit(h *hitRead) bool {
-	var err error
-	if h.target, err = policy.NewTarget(&h.request, c.scheme(&h.request)); err != nil {
+	var ok bool
+	u := &h.url
+	if h.target, ok = policy.PlainTarget(h.request.Method, c.scheme(&h.request), h.request.Host, u.Path, u.RawQuery); !ok {
 		return false
 	}
 	h.rule = c.rules.Load().find(&h.target)
 	if h.rule == nil || h.rule.pass || c.closed.Load() {
 		return false
 	}
-	h.policy = policy.ReadRequest(&h.request, h.rule.settings.Directives)
+	h.readPolicy()
 	if _, pass := policy.Pass(&h.policy, &h.rule.settings); pass || h.policy.Range {
 		return false
 	}
@@ -301,16 +350,15 @@ func (h *hitRead) unmodified(rec *Record) (yes, ok bool) {
 	if !h.policy.Conditional || rec.Status > 299 {
 		return false, true
 	}
-	header := h.header
-	if len(header["If-Match"])+len(header["If-Unmodified-Since"]) > 0 {
+	if h.asked.others && len(h.header["If-Match"])+len(h.header["If-Unmodified-Since"]) > 0 {
 		return false, false
 	}
-	tags, since := header["If-None-Match"], header["If-Modified-Since"]
+	a := &h.asked
 	switch {
-	case len(tags) == 1:
-		yes = isEntityTag(tags[0]) && rec.firstField("Etag") == tags[0]
-	case len(tags) == 0 && len(since) == 1:
-		yes = rec.firstField("Last-Modified") == since[0] && isFixdate(since[0])
+	case a.tags == 1:
+		yes = isEntityTag(a.tag) && rec.Fields.etag() == a.tag
+	case a.tags == 0 && a.dates == 1:
+		yes = rec.firstField("Last-Modified") == a.date && isFixdate(a.date)
 	}
 	return yes, yes
 }
@@ -347,106 +395,58 @@ func isFixdate(s string) bool {
 }
 
 // appendHead writes what net/http would write for the record's fields with Age, Cache-Status and Content-Length set: the lines
-// in the order of their names. False means that net/http would add a field of its own.
+// in the order of their names. False means that net/http would add a field of its own, or that the record's fields are unusual.
 func (h *hitRead) appendHead(b []byte, rec *Record, unmodified bool, now time.Time) ([]byte, bool) {
-	w := headWriter{b: b, h: h, rec: rec, unmodified: unmodified, now: now}
-	status := rec.Status
+	m := &rec.Fields.marks
+	h.ev.Status = rec.Status
 	if unmodified {
-		status = http.StatusNotModified
+		h.ev.Status = http.StatusNotModified
 	}
-	h.ev.Status = status
-	w.b = append(w.b, "HTTP/1.1 "...)
-	w.b = strconv.AppendInt(w.b, int64(status), 10)
-	w.b = append(append(append(w.b, ' '), http.StatusText(status)...), "\r\n"...)
-	if unmodified {
-		w.some(rec.Fields.Block())
-	} else {
-		w.all(rec.Fields.Block())
-	}
-	w.ownBefore(lastName)
-	return append(w.b, "\r\n"...), unmodified || w.typed || rec.Body.Size() == 0
-}
-
-// ownFields are those that an answer computes, in the order of their names.
-var ownFields = [...]string{"Age", "Cache-Status", "Content-Length"}
-
-// lastName is behind every field name.
-const lastName = "\x7f"
-
-// headWriter merges a record's fields, which are in the order of their names, with the computed ones.
-type headWriter struct {
-	b          []byte
-	h          *hitRead
-	rec        *Record
-	unmodified bool
-	etag       string
-	now        time.Time
-	next       int // the computed field that comes next
-	typed      bool
-}
-
-// all writes every line. Behind Content-Type there is nothing to look at: that part is copied whole.
-func (w *headWriter) all(block string) {
-	for block != "" && (w.next < len(ownFields) || !w.typed) {
-		name, end := nextLine(block)
-		w.ownBefore(name)
-		switch name {
-		case "Age", "Content-Length": // computed
-		case "Content-Type":
-			w.typed = true
-			fallthrough
-		default:
-			w.b = append(w.b, block[:end]...)
-		}
-		block = block[end:]
-	}
-	w.b = append(w.b, block...)
-}
-
-// some writes the lines that a 304 has.
-func (w *headWriter) some(block string) {
-	for block != "" {
-		name, end := nextLine(block)
-		w.ownBefore(name)
-		if name == "Etag" && w.etag == "" {
-			w.etag = block[len("Etag: ") : end-len("\r\n")] // comes before Last-Modified, whose place depends on it
-		}
-		if name != "Age" && policy.InNotModified(name, w.etag) {
-			w.b = append(w.b, block[:end]...)
-		}
-		block = block[end:]
-	}
-}
-
-// ownBefore writes the computed fields that come before a name.
-func (w *headWriter) ownBefore(name string) {
-	for w.next < len(ownFields) && name > ownFields[w.next] {
-		w.own()
-		w.next++
-	}
-}
-
-// nextLine returns the name of the first line of a block and where the line ends.
-func nextLine(block string) (name string, end int) {
-	end = strings.IndexByte(block, '\n') + 1
-	return block[:strings.IndexByte(block[:end], ':')], end
-}
-
-// own writes the computed field that is due.
-func (w *headWriter) own() {
-	switch w.next {
-	case 0:
-		w.b = append(w.b, "Age: "...)
-		w.b = strconv.AppendInt(w.b, int64(w.h.found.life.Age(w.now)/time.Second), 10)
-	case 1:
-		w.b = append(w.b, "Cache-Status: "...)
-		w.b = w.h.status.Append(w.b)
+	switch {
+	case m.has(markUnusual), unmodified && m.has(markManyLines), !unmodified && !m.has(markTyped) && rec.Body.Size() > 0:
+		return b, false
+	case h.ev.Status == http.StatusOK:
+		b = append(b, "HTTP/1.1 200 OK\r\n"...)
 	default:
-		if w.unmodified {
-			return
-		}
-		w.b = append(w.b, "Content-Length: "...)
-		w.b = strconv.AppendInt(w.b, w.rec.Body.Size(), 10)
+		b = append(strconv.AppendInt(append(b, "HTTP/1.1 "...), int64(h.ev.Status), 10), ' ')
+		b = append(append(b, http.StatusText(h.ev.Status)...), "\r\n"...)
 	}
+	w := headWriter{b: b, block: rec.Fields.block, kept: m.kept, all: !unmodified}
+	w.upTo(int(m.own[0]))
+	w.b = strconv.AppendInt(append(w.b, "Age: "...), int64(h.found.life.Age(now)/time.Second), 10)
 	w.b = append(w.b, "\r\n"...)
+	w.upTo(int(m.own[1]))
+	w.b = append(h.status.Append(append(w.b, "Cache-Status: "...)), "\r\n"...)
+	w.upTo(int(m.own[2]))
+	if !unmodified {
+		w.b = strconv.AppendInt(append(w.b, "Content-Length: "...), rec.Body.Size(), 10)
+		w.b = append(w.b, "\r\n"...)
+	}
+	w.upTo(len(w.block))
+	return append(w.b, "\r\n"...), true
+}
+
+// headWriter copies a record's fields.
+type headWriter struct {
+	b     []byte
+	block string
+	at    int    // what is before it is written
+	kept  uint32 // the lines from there on that are written, unless all are
+	all   bool
+}
+
+// upTo writes the lines before end.
+func (w *headWriter) upTo(end int) {
+	if w.all {
+		w.b = append(w.b, w.block[w.at:end]...)
+		w.at = end
+		return
+	}
+	for w.at < end {
+		next := w.at + strings.IndexByte(w.block[w.at:], '\n') + 1
+		if w.kept&1 != 0 {
+			w.b = append(w.b, w.block[w.at:next]...)
+		}
+		w.at, w.kept = next, w.kept>>1
+	}
 }

@@ -36,7 +36,9 @@ const commitStripes = 256
 // record. Make one with New, use it through Handler, Transport or Proxy. Safe for concurrent use.
 type Cache struct {
 	store   Store
-	spooler Spooler // the store, if it takes bodies in while they arrive
+	nearby  func(key string) (*Record, bool) // the store's Get, as far as it never waits
+	farther bool                             // there is more than nearby finds
+	spooler Spooler                          // the store, if it takes bodies in while they arrive
 	keeper  Keeper
 	local   bool // the keeper's holders are all in this process
 	seq     *fill.Sequence
@@ -116,6 +118,10 @@ func (c *Cache) setDefaults() {
 		c.tags = []string{"Surrogate-Key", "Cache-Tag"}
 	}
 	c.spooler, _ = c.store.(Spooler)
+	c.nearby = c.store.Get
+	if m, ok := c.store.(MemoryGetter); ok {
+		c.nearby, c.farther = m.GetMemory, true
+	}
 	_, c.local = c.keeper.(*fill.Table)
 	c.states.markFor = c.fillCfg.MarkFor
 	c.states.first, c.states.max = c.fillCfg.BackoffFirst, c.fillCfg.BackoffMax

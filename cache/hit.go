@@ -260,25 +260,46 @@ func (c *Cache) resolveHit(h *hitRead) bool {
 	return true
 }
 
-// lookupHit finds the record, as Cache.lookup does.
+// getNearby is Cache.get for who must not wait.
+func (c *Cache) getNearby(key string) (*Record, policy.Life, bool) {
+	rec, ok := c.nearby(key)
+	if !ok {
+		return nil, policy.Life{}, false
+	}
+	life, ok := c.log.apply(rec)
+	return rec, life, ok
+}
+
+// lookupHit finds the record in memory, as Cache.lookup does.
 func (c *Cache) lookupHit(h *hitRead) bool {
-	rec, life, ok := c.get(view(h.key))
+	rec, life, ok := c.getNearby(view(h.key))
 	if !ok {
 		return false
 	}
 	h.found = found{rec: rec, life: life}
 	if x := rec.Index; x != nil {
 		h.addLater()
-		h.found = found{}
-		if len(x.Specs) > 0 {
-			h.found.spec, h.found.known = x.Specs[0], true
-		}
-		for _, spec := range x.Specs {
-			h.variant = appendVariantKey(h.variant[:0], view(h.key), spec, h.header)
-			h.found.consider(c.get(view(h.variant)))
+		if !c.chooseNearby(h, x) {
+			return false
 		}
 	}
 	return h.found.rec != nil && h.found.rec.plain()
+}
+
+// chooseNearby finds the variant. False means that there may be a younger one that is not in memory.
+func (c *Cache) chooseNearby(h *hitRead, x *Index) bool {
+	h.found = found{}
+	if len(x.Specs) > 0 {
+		h.found.spec, h.found.known = x.Specs[0], true
+	}
+	missing := false
+	for _, spec := range x.Specs {
+		h.variant = appendVariantKey(h.variant[:0], view(h.key), spec, h.header)
+		rec, life, ok := c.getNearby(view(h.variant))
+		h.found.consider(rec, life, ok)
+		missing = missing || !ok
+	}
+	return !missing || !c.farther || len(x.Specs) == 1
 }
 
 // plain tells whether a record is answered by its fields and bytes as they are.

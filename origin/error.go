@@ -62,6 +62,7 @@ var (
 	errIdleSend  = errors.New("no byte of the request body accepted within the idle limit")
 	errBusy      = errors.New("all connections in use")
 	errLoop      = errors.New("request came through this proxy too often")
+	errNoStatus  = errors.New("status below 100")
 	errSwitched  = errors.New("switched protocols unasked")
 	errFinished  = errors.New("exchange finished")
 	errAbandoned = errors.New("request body no longer wanted")

@@ -114,6 +114,10 @@ func (t *target) send(out *outbound) (*http.Response, *http.Transport, *Error) {
 	if err != nil {
 		return nil, tr, out.headError(t, err)
 	}
+	if resp.StatusCode < 100 {
+		resp.Body.Close()
+		return nil, tr, &Error{Class: ClassProtocol, URL: t.name, Err: errNoStatus}
+	}
 	resp.Request = out.in
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		resp, failure := checkSwitch(t, out, resp)

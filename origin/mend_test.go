@@ -72,6 +72,26 @@ func TestFieldsListedBesideClose(t *testing.T) {
 	}
 }
 
+// TestPragmaIsNoCacheControl: RFC 9111 §5.4. Pragma says nothing in a response, whoever parses its head.
+func TestPragmaIsNoCacheControl(t *testing.T) {
+	for name, framing := range map[string]string{
+		"length":  "Content-Length: 2\r\n\r\nab",
+		"chunked": "Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n",
+	} {
+		for control, want := range map[string]string{"": "", "Cache-Control: no-cache\r\n": "no-cache"} {
+			t.Run(name+" "+control, func(t *testing.T) {
+				resp, body, err := exchangeWith(t, "HTTP/1.1 200 OK\r\n"+control+"Pragma: no-cache\r\n"+framing)
+				if err != nil || body != "ab" {
+					t.Fatalf("%q, %v", body, err)
+				}
+				if got := resp.Header.Get("Cache-Control"); got != want || resp.Header.Get("Pragma") != "no-cache" {
+					t.Errorf("Cache-Control %q, want %q; header %v", got, want, resp.Header)
+				}
+			})
+		}
+	}
+}
+
 // TestSpaceBehindNames: RFC 9112 §5.1. White space before the colon is removed, so that the field keeps its force.
 func TestSpaceBehindNames(t *testing.T) {
 	for name, framing := range map[string]string{
@@ -101,6 +121,7 @@ func TestUncertainResponsesAreRefused(t *testing.T) {
 		"RFC 9110 §15.2 interim responses":  strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", maxInterim+1) + "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab",
 		"RFC 9110 §5.5 control character":   "HTTP/1.1 200 OK\r\nX: a\x00b\r\nContent-Length: 2\r\n\r\nab",
 		"RFC 9112 §5 line without a colon":  "HTTP/1.1 200 OK\r\nno colon\r\nContent-Length: 2\r\n\r\nab",
+		"RFC 9110 §15 status below 100":     "HTTP/1.1 099 None\r\nContent-Length: 2\r\n\r\nab",
 		"RFC 9110 §8.6 length below nought": "HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\nab",
 	} {
 		t.Run(name, func(t *testing.T) {

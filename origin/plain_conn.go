@@ -113,6 +113,8 @@ func (c *plainConn) finalResponse(o *outbound, b *plainBody) (*http.Response, er
 		switch {
 		case err != nil:
 			return nil, c.headError(err)
+		case resp.StatusCode < 100:
+			return nil, &Error{Class: ClassProtocol, URL: c.plain.t.name, Err: errNoStatus}
 		case resp.StatusCode == http.StatusSwitchingProtocols:
 			return nil, &Error{Class: ClassProtocol, URL: c.plain.t.name, Err: errSwitched}
 		case resp.StatusCode < 200 && resp.StatusCode >= 100 && interim == maxInterim:

@@ -52,11 +52,15 @@ func (c *plainConn) bufferedResponse(o *outbound, b *plainBody) (resp *http.Resp
 }
 
 // mend does what net/http leaves undone in a head: fields that Connection lists beside close go with it (RFC 9110 §7.6.1), white space behind names
-// is removed (RFC 9112 §5.1), and a coding in HTTP/1.0, of which nobody knows whether it was applied, is refused (RFC 9112 §6.1).
+// is removed (RFC 9112 §5.1), Pragma is no Cache-Control in a response (RFC 9111 §5.4), and a coding in HTTP/1.0, of which nobody knows whether it was applied, is refused (RFC 9112 §6.1).
 func mend(resp *http.Response, seen *responseHead, raw string) error {
 	hopbyhop.DeleteListed(resp.Header, seen.header["Connection"])
 	trimNames(resp.Header)
-	if resp.ProtoMajor == 1 && resp.ProtoMinor == 0 && strings.Contains(strings.ToLower(raw), "\ntransfer-encoding") {
+	lower := strings.ToLower(raw)
+	if raw != "" && len(resp.Header["Pragma"]) > 0 && !strings.Contains(lower, "\ncache-control") {
+		delete(resp.Header, "Cache-Control") // net/http's own
+	}
+	if resp.ProtoMajor == 1 && resp.ProtoMinor == 0 && strings.Contains(lower, "\ntransfer-encoding") {
 		return errOldCoding
 	}
 	return nil
@@ -204,7 +208,7 @@ func (h *responseHead) note(name, value string) bool {
 		h.transfer = value
 	case "Connection":
 		h.close = h.close || httpguts.HeaderValuesContainsToken([]string{value}, "close")
-	case "Trailer", "Pragma":
+	case "Trailer":
 		return false
 	}
 	return true

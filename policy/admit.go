@@ -74,7 +74,7 @@ func (s *Settings) refuse(c *responseControl, req *Request, status int, h http.H
 	return 0
 }
 
-// refuseKind judges method, status and the request's own wish (RFC 9111 §3).
+// refuseKind judges method, status and the request's own wish (RFC 9111 §3). A status above 599 is none (RFC 9110 §15).
 func (s *Settings) refuseKind(c *responseControl, req *Request, status int) Reason {
 	switch {
 	case req.Method == http.MethodPost && s.StorePOST && status == http.StatusOK:
@@ -88,7 +88,7 @@ func (s *Settings) refuseKind(c *responseControl, req *Request, status int) Reas
 		return ReasonRequestNoStore
 	case status == http.StatusPartialContent && !s.StorePartial:
 		return ReasonPartial
-	case status < 200, status == http.StatusNotModified, status == http.StatusRequestedRangeNotSatisfiable,
+	case status < 200, status > 599, status == http.StatusNotModified, status == http.StatusRequestedRangeNotSatisfiable,
 		c.mustUnderstand && !understood(status), s.StatusTTL[status] < 0:
 		return ReasonStatus
 	}

@@ -33,6 +33,7 @@ func TestAdmit(t *testing.T) {
 		"RFC 9111 §3 unknown status, explicit freshness":        {nil, "GET", nil, 599, []string{"Cache-Control: max-age=5"}, 0, true},
 		"RFC 9111 §3 origin's 502 with explicit freshness":      {nil, "GET", nil, 502, []string{"Cache-Control: max-age=5"}, 0, true},
 		"RFC 9111 §3 error without freshness":                   {nil, "GET", nil, 502, nil, ReasonNoFreshness, false},
+		"RFC 9110 §15 a status that is none":                    {nil, "GET", nil, 600, []string{"Cache-Control: max-age=5"}, ReasonStatus, false},
 		"a status that the rule does not store":                 {&Settings{StatusTTL: map[int]time.Duration{404: -1}}, "GET", nil, 404, []string{"Cache-Control: max-age=5"}, ReasonStatus, false},
 		"RFC 9111 §5.2.2.3 must-understand, unknown status":     {nil, "GET", nil, 599, []string{"Cache-Control: max-age=5, must-understand"}, ReasonStatus, false},
 		"RFC 9111 §5.2.2.3 must-understand, no-store, unknown":  {nil, "GET", nil, 599, []string{"Cache-Control: max-age=5, no-store, must-understand"}, ReasonStatus, false},

@@ -98,7 +98,7 @@ func (fl *flight) mayCommit() error {
 
 // tellSuccessor wakes those who wait for a newer fill of the same key: a late result has come that may do for them.
 func (fl *flight) tellSuccessor() {
-	if next := fl.c.flights.get(fl.key); next != nil && next != fl && next.lease != nil {
+	if next := fl.c.flights.successor(fl); next != nil && next.lease != nil {
 		next.lease.Announce()
 	}
 }

@@ -49,6 +49,7 @@ type flight struct {
 	// Guarded by flights.mu.
 	known        bool    // somebody may know the flight beside its reader
 	newer, older *flight // neighbours among the active
+	slot         slot    // where it is found, if nobody waited for it before
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc // nil while here
@@ -351,7 +352,8 @@ func (f *flights) put(fl *flight) {
 		s.fl, fl.known = fl, true
 		return
 	}
-	f.setLocked(fl.key, &slot{fl: fl})
+	fl.slot.fl = fl
+	f.setLocked(fl.key, &fl.slot)
 }
 
 func (f *flights) setLocked(key fill.Key, s *slot) {
@@ -378,6 +380,18 @@ func (f *flights) get(key fill.Key) *flight {
 		return s.fl
 	}
 	return nil
+}
+
+// successor returns the flight that stands in the place of fl, nil if none does.
+func (f *flights) successor(fl *flight) *flight {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.m[fl.key]
+	if s == nil || s.fl == nil || s.fl == fl {
+		return nil
+	}
+	s.fl.known = true
+	return s.fl
 }
 
 // watch returns the slot of a key for a waiter, who gives it back with unwatch.

@@ -133,5 +133,7 @@ func isSFToken(s string) bool {
 
 // AddCacheStatus adds the member to a header, after those of caches nearer to the origin (RFC 9211 §2). It changes h.
 func AddCacheStatus(h http.Header, c *CacheStatus) {
-	h["Cache-Status"] = append(h["Cache-Status"][:len(h["Cache-Status"]):len(h["Cache-Status"])], string(c.Append(nil)))
+	var room [128]byte // for all but a long key
+	before := h["Cache-Status"]
+	h["Cache-Status"] = append(before[:len(before):len(before)], string(c.Append(room[:0])))
 }

@@ -53,7 +53,7 @@ func benchmarkSoftPurge(b *testing.B, open func(*testing.B) cache.Store) {
 		b.Fatal(err)
 	}
 	defer c.Close(context.Background())
-	o := &loadedOrigin{seen: make(map[string]int), body: strings.Repeat("x", 1024)}
+	o := &loadedOrigin{body: strings.Repeat("x", 1024)}
 	h := c.Proxy(&script{do: o.answer})
 	var before, during, ratio, took []float64
 	for b.Loop() {

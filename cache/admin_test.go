@@ -261,8 +261,8 @@ type loadedOrigin struct {
 
 	mu    sync.Mutex // guards following
 	delay time.Duration
-	seen  map[string]int
-	body  string // "x" if empty
+	seen  map[string]int // nil: not counted
+	body  string         // "x" if empty
 }
 
 // begin starts the count, and makes each answer take a while.
@@ -280,7 +280,9 @@ func (o *loadedOrigin) answer(_ int, r *http.Request) (*http.Response, error) {
 	for most := o.most.Load(); now > most && !o.most.CompareAndSwap(most, now); most = o.most.Load() {
 	}
 	o.mu.Lock()
-	o.seen[r.URL.Path]++
+	if o.seen != nil {
+		o.seen[r.URL.Path]++
+	}
 	delay := o.delay
 	o.mu.Unlock()
 	time.Sleep(delay)

@@ -192,7 +192,7 @@ func (a *App) Start() error {
 	}
 	a.trimmer = newTrimmer()
 	go a.trimmer.run()
-	a.pacer = newPacer()
+	a.pacer = newPacer(int64(a.cfg.Memory.Max))
 	a.state.Store(uint32(serving))
 	a.announce()
 	return nil

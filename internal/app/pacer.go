@@ -9,9 +9,11 @@ import (
 )
 
 const (
-	// betweenCollections is how many bytes are allocated before the next collection, at least, while the memory limit allows it. A small heap would
+	// leastBetween is how many bytes are allocated before the next collection, at least, while the memory limit allows it. A small heap would
 	// be collected several times a second otherwise, and each time every goroutine that allocates has to help before it goes on.
-	betweenCollections = 128 << 20
+	leastBetween = 128 << 20
+	// budgetBetween is the same as a part of memory.max: who gives the records much room has room for garbage, too.
+	budgetBetween = 4
 	// usualPercent is Go's own: a collection when the heap has doubled.
 	usualPercent = 100
 )
@@ -19,15 +21,17 @@ const (
 // pacer sets the collector's percentage anew after each collection. The memory limit goes before it, and GOGC in the environment, if set, wins.
 // Safe for concurrent use.
 type pacer struct {
+	between uint64        // bytes from one collection to the next, at least
 	live    func() uint64 // bytes that the last collection left
 	set     func(percent int) (before int)
 	percent int // as last set; of the finalizer's goroutine
 	stopped atomic.Bool
 }
 
-// newPacer starts a pacer.
-func newPacer() *pacer {
-	p := &pacer{live: liveBytes, set: debug.SetGCPercent, percent: usualPercent}
+// newPacer starts a pacer for a process whose records may take budget bytes.
+func newPacer(budget int64) *pacer {
+	between := max(leastBetween, uint64(budget)/budgetBetween)
+	p := &pacer{between: between, live: liveBytes, set: debug.SetGCPercent, percent: usualPercent}
 	if os.Getenv("GOGC") == "" {
 		p.watch()
 	}
@@ -54,7 +58,7 @@ func (p *pacer) adapt() bool {
 		}
 		return false
 	}
-	want := percentFor(p.live())
+	want := p.percentFor(p.live())
 	if diff := want - p.percent; diff > p.percent/8 || -diff > p.percent/8 || diff != 0 && want == usualPercent {
 		p.set(want)
 		p.percent = want
@@ -62,10 +66,10 @@ func (p *pacer) adapt() bool {
 	return true
 }
 
-// percentFor is the percentage at which a heap with so many bytes alive grows by betweenCollections, or doubles.
-func percentFor(live uint64) int {
+// percentFor is the percentage at which a heap with so many bytes alive grows by between, or doubles.
+func (p *pacer) percentFor(live uint64) int {
 	live = max(live, 1<<20)
-	return int(max(betweenCollections*100/live, usualPercent))
+	return int(max(p.between/live*100+p.between%live*100/live, usualPercent))
 }
 
 // close ends the pacing at the next collection.

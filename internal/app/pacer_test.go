@@ -10,7 +10,7 @@ func TestPercentFor(t *testing.T) {
 	for live, want := range map[uint64]int{
 		0: 12800, 1 << 20: 12800, 32 << 20: 400, 100 << 20: 128, 128 << 20: 100, 4 << 30: 100,
 	} {
-		if got := percentFor(live); got != want {
+		if got := (&pacer{between: 128 << 20}).percentFor(live); got != want {
 			t.Errorf("%d bytes alive: %d %%, want %d %%", live, got, want)
 		}
 	}
@@ -20,7 +20,7 @@ func TestPercentFor(t *testing.T) {
 func TestPacerFollowsTheHeap(t *testing.T) {
 	var live uint64
 	var set []int
-	p := &pacer{percent: usualPercent, live: func() uint64 { return live }, set: func(percent int) int {
+	p := &pacer{between: 128 << 20, percent: usualPercent, live: func() uint64 { return live }, set: func(percent int) int {
 		set = append(set, percent)
 		return 0
 	}}
@@ -50,7 +50,7 @@ func TestPacerRunsAtEachCollection(t *testing.T) {
 		case looked <- struct{}{}:
 		default:
 		}
-		return betweenCollections
+		return 1 << 20
 	}, set: func(int) int { return 0 }}
 	defer p.close()
 	p.watch()

@@ -194,8 +194,9 @@ func (c *Cache) targetScopes(t policy.Target) []scope {
 	return out
 }
 
-// A sweep rests after each bit of work, so that it takes a third of a processor at most and no reader waits long behind it, nor behind the
-// goroutines that it keeps busy: steps of 256 records took 1.5 ms, and one read of a thousand took 2 to 4 ms meanwhile.
+// A sweep rests after each bit of work, so that it takes about a third of a processor and no reader waits long behind it, nor behind the
+// goroutines that it keeps busy. With a rest after each 256 records the 99.9th percentile of reads was 1.0 to 1.4 ms in three of six purges of
+// 100,000 and 0.2 in the others; so it is 0.1 to 0.6 ms, and the purge takes twice as long.
 const (
 	sweepWork  = 250 * time.Microsecond
 	sweepPause = 500 * time.Microsecond

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// leastBetween is how many bytes are allocated before the next collection, at least, while the memory limit allows it. A small heap would
-	// be collected several times a second otherwise, and each time every goroutine that allocates has to help before it goes on.
-	leastBetween = 128 << 20
-	// budgetBetween is the same as a part of memory.max: who gives the records much room has room for garbage, too.
-	budgetBetween = 4
+	// betweenShare is the part of memory.max that is allocated before the next collection, at least, while the memory limit allows it. A small heap
+	// would be collected several times a second otherwise, and each time every goroutine that allocates has to help before it goes on.
+	betweenShare = 4
+	// mostBetween bounds it: collections are rare enough then.
+	mostBetween = 512 << 20
 	// usualPercent is Go's own: a collection when the heap has doubled.
 	usualPercent = 100
 )
@@ -30,7 +30,7 @@ type pacer struct {
 
 // newPacer starts a pacer for a process whose records may take budget bytes.
 func newPacer(budget int64) *pacer {
-	between := max(leastBetween, uint64(budget)/budgetBetween)
+	between := min(uint64(budget)/betweenShare, mostBetween)
 	p := &pacer{between: between, live: liveBytes, set: debug.SetGCPercent, percent: usualPercent}
 	if os.Getenv("GOGC") == "" {
 		p.watch()

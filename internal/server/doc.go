@@ -30,14 +30,15 @@
 //  4. A connection closes behind an answer, not within it (TestCloseDuringHit, TestDrainUnderHits).
 //  5. A hit allocates nothing (TestHitAllocations).
 //  6. No connection is forgotten between its owners (TestOwners, TestManyConnections).
+//  7. A worker's handler gets the request, and its client the bytes, that net/http would give (TestDirectRequest, TestDirectAgrees).
 //
 // Sockets are read and written without announcing the call to Go's scheduler (rawIO), since it cannot block; large bodies that are asked for often are sent
 // from copies in memory files (twins), which the kernel need not copy again.
 //
 // # Concurrency
 //
-// A Server is safe for concurrent use. Each listener has one accepting goroutine, each processor one loop, each connection one goroutine of net/http's, those
-// that only had hits none; TLS handshakes run on their own goroutine so that a slow one delays nobody. All of them end with Drain or Close. A HitSource is
+// A Server is safe for concurrent use. Each listener has one accepting goroutine, each processor one loop, each connection that net/http
+// has seen one goroutine of its, each request on a worker one while it lasts; TLS handshakes run on their own goroutine so that a slow one delays nobody. All of them end with Drain or Close. A HitSource is
 // called on the loops: one that waits holds up every connection of its loop.
 //
 // # Errors

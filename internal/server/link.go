@@ -139,8 +139,12 @@ func (l *links) all() []net.Conn {
 
 // cut closes every connection as it is.
 func (l *links) cut() {
-	for _, c := range l.all() {
-		_ = c.Close() // whoever serves it sees the error and takes it off the books
+	for _, nc := range l.all() {
+		if c, ok := nc.(*conn); ok {
+			c.cut()
+			continue
+		}
+		_ = nc.Close() // whoever serves it sees the error and takes it off the books
 	}
 }
 

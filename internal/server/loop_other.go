@@ -27,5 +27,12 @@ func (*conn) endRest() {}
 
 func (*conn) quitLoop() {}
 
+func (c *conn) cut() { _ = c.closeNow() }
+
+func (c *conn) writeBoth(a, b []byte) error {
+	_, err := c.Write(append(a, b...))
+	return err
+}
+
 // Close closes the connection.
 func (c *conn) Close() error { return c.closeNow() }

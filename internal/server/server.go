@@ -22,6 +22,9 @@ type Server struct {
 	queue     *queue
 	loops     []*loop
 	nextLoop  atomic.Uint32
+	jobs      chan *conn   // to workers that rest
+	resting   atomic.Int32 // how many those are
+	requests  context.Context
 	links     *links
 	twins     *twins
 	say       *voice
@@ -58,6 +61,7 @@ func New(o Options, h http.Handler) (*Server, error) {
 		errs:     make(chan error, 1),
 		stopping: make(chan struct{}),
 		epoch:    time.Now(),
+		jobs:     make(chan *conn),
 		queue:    &queue{conns: make(chan net.Conn), closed: make(chan struct{})},
 	}
 	s.life, s.endLife = context.WithCancel(context.Background())
@@ -69,6 +73,7 @@ func New(o Options, h http.Handler) (*Server, error) {
 		s.certs, s.tlsConfig = certs, certs.config(o.TLS)
 	}
 	s.http = s.newHTTP()
+	s.requests = context.WithValue(context.Background(), http.ServerContextKey, s.http) // as net/http has it
 	return s, nil
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"io"
 	"net"
 	"os"
@@ -36,6 +37,8 @@ type loopSide struct {
 	stalled atomic.Bool
 	// closing: it is to be closed behind the present answer.
 	closing atomic.Bool
+	// serving: a worker has its request. The owner is ownerGo, or one of those that follow from it.
+	serving atomic.Bool
 	// until is when a rest or a stall has lasted too long, in nanoseconds since the server's epoch.
 	until atomic.Int64
 	timer *time.Timer
@@ -47,6 +50,10 @@ type loopSide struct {
 	resume   chan struct{} // ends net/http's wait for the next request
 	over     error         // why there will be none, set before resume
 	gone     chan struct{} // holds one element after the owner has become ownerLeft
+
+	request []byte             // the head that a worker is to serve
+	cancel  context.CancelFunc // ends the request that a worker serves; guarded by conn.mu
+	push    func(fd uintptr)   // raw.push, made once
 
 	// The following are the loop's own.
 	turn     func(fd uintptr) // onTurn, made once
@@ -68,7 +75,8 @@ func (c *conn) joinLoop() bool {
 		return false
 	}
 	c.loop = s.loops[s.nextLoop.Add(1)%uint32(len(s.loops))]
-	c.resume, c.gone, c.turn = make(chan struct{}, 1), make(chan struct{}, 1), c.onTurn
+	c.resume, c.gone = make(chan struct{}, 1), make(chan struct{}, 1)
+	c.turn, c.push = c.onTurn, func(fd uintptr) { c.raw.push(fd) }
 	c.timer = time.AfterFunc(time.Hour, c.overdue)
 	c.setUntil(time.Now(), s.o.ReadHeaderTimeout)
 	c.setTimer(s.o.ReadHeaderTimeout)
@@ -150,6 +158,7 @@ func (c *conn) tell(events uint32) bool {
 		case c.gone <- struct{}{}:
 		default:
 		}
+		c.mindGone()
 	case c.readable:
 		return c.owner.Load() == ownerStirred || c.owner.CompareAndSwap(ownerGo, ownerStirred)
 	}
@@ -172,7 +181,9 @@ const (
 	turnPauses
 	// turnRests: everything that came is answered.
 	turnRests
-	// turnOrdinary: the next request is for the ordinary path.
+	// turnDirect: the next request is for the handler.
+	turnDirect
+	// turnOrdinary: what comes next is for net/http.
 	turnOrdinary
 	// turnOver: the client is through.
 	turnOver
@@ -195,6 +206,8 @@ func (c *conn) takeTurn() {
 		c.loop.again = append(c.loop.again, c)
 	case turnRests:
 		c.rest()
+	case turnDirect:
+		c.handOut()
 	case turnOrdinary:
 		c.handOver()
 	case turnOver:
@@ -223,8 +236,8 @@ func (c *conn) workTurn(fd uintptr) turnEnd {
 				return turnOrdinary // a head that is not complete, or longer than the buffer
 			}
 		}
-		if !c.answer() {
-			return turnOrdinary
+		if end := c.answer(); end != turnRests {
+			return end
 		}
 	}
 	return turnPauses
@@ -261,26 +274,30 @@ func (c *conn) readTurn(fd uintptr) turnEnd {
 	return turnRests
 }
 
-// answer begins the answer to the next head in the buffer. False means that it is not for the hit path.
-func (c *conn) answer() bool {
+// answer begins the answer to the next head in the buffer. If it cannot, the result says who can.
+func (c *conn) answer() turnEnd {
 	end, refused := c.findHead()
 	if c.r == c.w {
 		c.scanned = 0
-		return true // nothing but empty lines
+		return turnRests // nothing but empty lines
 	}
 	sc := c.loop.scratch
-	if refused != refusalNone || end == 0 || c.server.draining.Load() || !sc.parse(c.buf[c.r:c.r+end]) {
-		return false
+	if refused != refusalNone || end == 0 || !sc.parse(c.buf[c.r:c.r+end]) {
+		return turnOrdinary
 	}
 	sc.req.At, sc.req.Remote = c.loop.now, c.hits.remote
 	sc.answer.Head = sc.answer.Head[:0]
-	if !c.hits.source.Hit(&sc.req, &sc.answer) {
-		return false
+	if c.server.draining.Load() || !c.hits.source.Hit(&sc.req, &sc.answer) {
+		if !sc.isDirect() {
+			return turnOrdinary
+		}
+		c.beginDirect(end)
+		return turnDirect
 	}
 	c.r += end
 	c.scanned = 0
 	c.send(sc)
-	return true
+	return turnRests
 }
 
 // send prepares an answer for writing: the body without copying unless it is small.
@@ -403,16 +420,26 @@ func (c *conn) endRest() {
 // handOver makes net/http's goroutine the owner, of all that was read, too.
 func (c *conn) handOver() {
 	c.keep()
-	next := ownerGo
+	c.owner.Store(c.ownerFor())
+	c.give()
+}
+
+// ownerFor is what the owner becomes when the loop gives the connection away.
+func (c *conn) ownerFor() owner {
 	switch {
 	case c.ended:
-		next = ownerLeft
+		return ownerLeft
 	case c.readable:
-		next = ownerStirred
+		return ownerStirred
+	default:
+		return ownerGo
 	}
+}
+
+// give lets net/http's goroutine go on with what is in the buffer.
+func (c *conn) give() {
 	known := c.known
 	c.known = true
-	c.owner.Store(next)
 	switch {
 	case c.closing.Load():
 		_ = c.closeNow()
@@ -446,7 +473,7 @@ func (c *conn) dismiss(why error) {
 		return
 	}
 	c.over = why
-	c.resume <- struct{}{} // as in handOver
+	c.resume <- struct{}{} // as in give
 }
 
 // leaveLoop ends the connection when its loop has ended.
@@ -581,10 +608,23 @@ func (c *conn) Close() error {
 				return c.closeNow()
 			}
 		default:
-			return c.closeNow()
+			if !c.serving.Load() {
+				return c.closeNow()
+			}
+			c.closing.Store(true)
+			if c.serving.Load() {
+				return nil // the worker looks at closing, too
+			}
 		}
 	}
 	return c.closeNow()
+}
+
+// cut closes the connection as it is. An answer that its loop is writing ends with the loop.
+func (c *conn) cut() {
+	if _ = c.Close(); c.loop != nil && c.serving.Load() {
+		_ = c.closeNow()
+	}
 }
 
 // quitLoop is the loop's part of closing.

@@ -200,8 +200,10 @@ func (c *conn) writeBoth(a, b []byte) error {
 	for _, p := range [2][]byte{a, b} {
 		k := min(sent, int64(len(p)))
 		sent -= k
-		if _, err := c.Write(p[k:]); err != nil {
-			return err
+		if p = p[k:]; len(p) > 0 {
+			if _, err := c.Write(p); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -28,6 +28,8 @@ type response struct {
 	typed     bool // no Content-Type is to be guessed
 	dated     bool
 	hasLength bool     // Content-Length is among the fields
+	says      bool     // Connection has close among its options
+	coding    string   // Transfer-Encoding
 	trailers  []string // announced
 	prefixed  bool     // there may be trailers that were not
 	status    int
@@ -92,33 +94,57 @@ func (w *response) WriteHeader(status int) {
 	w.fields(w.dropped)
 }
 
-// readFields takes what the fields say of framing and connection.
+// readFields takes what the fields say of framing and connection, all in one go.
 func (w *response) readFields() {
-	h := w.header
-	if v := h.Get("Content-Length"); v != "" {
-		n, err := strconv.ParseInt(v, 10, 64)
-		if err == nil && n >= 0 {
-			w.length = n
-		} else {
-			delete(h, "Content-Length")
+	var length, coding, encoding string
+	for name, values := range w.header {
+		switch name {
+		case "Content-Length":
+			w.hasLength, length = true, firstOf(values)
+		case "Date":
+			w.dated = true
+		case "Content-Type":
+			w.typed = true
+		case "Content-Encoding":
+			encoding = firstOf(values)
+		case "Transfer-Encoding":
+			coding = firstOf(values)
+		case "Connection":
+			w.close, w.says = firstOf(values) == "close", hasCloseToken(firstOf(values))
+		case "Trailer":
+			for _, v := range values {
+				w.announce(v)
+			}
+		default:
+			w.prefixed = w.prefixed || strings.HasPrefix(name, http.TrailerPrefix)
 		}
 	}
-	_, w.hasLength = h["Content-Length"]
-	_, w.dated = h["Date"]
-	_, w.typed = h["Content-Type"]
-	w.typed = w.typed || h.Get("Content-Encoding") != "" || h.Get("Transfer-Encoding") != "" || !bodyAllowed(w.status)
-	w.close = h.Get("Connection") == "close" || h.Get("Transfer-Encoding") == "identity" && w.hasBody() && w.length < 0
-	for _, v := range h["Trailer"] {
-		w.announce(v)
+	w.coding = coding
+	w.typed = w.typed || encoding != "" || coding != "" || !bodyAllowed(w.status)
+	w.readLength(length)
+	w.close = w.close || coding == "identity" && w.hasBody() && w.length < 0
+	w.chunking = w.hasBody() && w.length < 0 && coding != "identity"
+}
+
+// readLength takes Content-Length, which does not go out if it is none, or beside another coding: RFC 9112 §6.2.
+func (w *response) readLength(v string) {
+	if v == "" {
+		return
 	}
-	for name := range h {
-		w.prefixed = w.prefixed || strings.HasPrefix(name, http.TrailerPrefix)
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err == nil && n >= 0 && (w.coding == "" || w.coding == "identity") {
+		w.length = n
+		return
 	}
-	if w.length >= 0 && h.Get("Transfer-Encoding") != "" && h.Get("Transfer-Encoding") != "identity" {
-		w.length, w.hasLength = -1, false
-		delete(h, "Content-Length")
+	w.hasLength = false
+	delete(w.header, "Content-Length")
+}
+
+func firstOf(values []string) string {
+	if len(values) == 0 {
+		return ""
 	}
-	w.chunking = w.hasBody() && w.length < 0 && h.Get("Transfer-Encoding") != "identity"
+	return values[0]
 }
 
 // announce notes the names of a Trailer field, but for those that say where the message ends: RFC 9110 §6.5.1.
@@ -142,13 +168,13 @@ func bodyAllowed(status int) bool {
 func (w *response) dropped(name string) bool {
 	switch name {
 	case "Transfer-Encoding":
-		return w.header.Get(name) == "chunked" || !w.chunking
+		return w.coding == "chunked" || !w.chunking
 	case "Content-Length":
 		return w.chunking || !bodyAllowed(w.status)
 	case "Content-Type":
 		return w.status == http.StatusNotModified
 	case "Connection":
-		return w.close && !hasCloseToken(w.header.Get(name))
+		return w.close && !w.says
 	}
 	return w.prefixed && strings.HasPrefix(name, http.TrailerPrefix)
 }
@@ -228,7 +254,7 @@ func (w *response) begin(first []byte) {
 	if !w.typed && len(first) > 0 {
 		w.line("Content-Type", http.DetectContentType(first))
 	}
-	if w.close && !hasCloseToken(w.header.Get("Connection")) {
+	if w.close && !w.says {
 		w.line("Connection", "close")
 	}
 	if w.chunking {
@@ -240,7 +266,7 @@ func (w *response) begin(first []byte) {
 // measurable tells whether first is the whole body of a response that lacks a length.
 func (w *response) measurable(first []byte) bool {
 	return w.done && !w.hasLength && len(w.trailers) == 0 && !w.prefixed && bodyAllowed(w.status) && (!w.head || len(first) > 0) &&
-		w.header.Get("Transfer-Encoding") == ""
+		w.coding == ""
 }
 
 // Write sends a part of the body.

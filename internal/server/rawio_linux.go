@@ -68,7 +68,7 @@ func (r *rawIO) readOnce(fd uintptr) bool {
 // tryRead reads what is there; EAGAIN says that nothing is, no bytes without an error that nothing will come.
 func tryRead(fd uintptr, p []byte) (int, syscall.Errno) {
 	for {
-		n, _, errno := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+		n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), 0, 0, 0)
 		if errno != syscall.EINTR {
 			return int(n), errno
 		}
@@ -130,7 +130,7 @@ func (r *rawIO) step(fd uintptr) (int, syscall.Errno) {
 	}
 	if head := r.out[0]; len(head) > 0 {
 		// Not with MSG_MORE: gathered into one segment with the head, the pages are copied after all.
-		n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(unsafe.SliceData(head))), uintptr(len(head)))
+		n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, fd, uintptr(unsafe.Pointer(unsafe.SliceData(head))), uintptr(len(head)), 0, 0, 0)
 		return int(n), errno
 	}
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDFILE, fd, uintptr(r.twin.fd), uintptr(unsafe.Pointer(&r.at)),
@@ -155,7 +155,7 @@ func (r *rawIO) writeOnce(fd uintptr) (int, syscall.Errno) {
 	var n uintptr
 	var errno syscall.Errno
 	if parts == 1 {
-		n, _, errno = syscall.RawSyscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(r.iov[0].Base)), uintptr(r.iov[0].Len))
+		n, _, errno = syscall.RawSyscall6(syscall.SYS_SENDTO, fd, uintptr(unsafe.Pointer(r.iov[0].Base)), uintptr(r.iov[0].Len), 0, 0, 0)
 	} else {
 		n, _, errno = syscall.RawSyscall(syscall.SYS_WRITEV, fd, uintptr(unsafe.Pointer(&r.iov[0])), uintptr(parts))
 	}

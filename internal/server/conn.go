@@ -26,6 +26,7 @@ type conn struct {
 	r, w    int
 	ready   int // bytes from r on that may be handed on now
 	scanned int // bytes from r on that are known not to end a head
+	skipped int // empty lines before it
 	phase   phase
 	timing  bool  // the header timeout runs
 	left    int64 // of a framingLength body
@@ -174,7 +175,9 @@ func (c *conn) readHead() error {
 // findHead returns the length of the head at the start of the buffer, 0 if it is not complete.
 func (c *conn) findHead() (end int, r refusal) {
 	if c.scanned == 0 {
-		c.r += skipEmptyLines(c.buffered())
+		n := skipEmptyLines(c.buffered(), maxEmptyLines-c.skipped)
+		c.r += n * len(crlf)
+		c.skipped += n
 	}
 	b := c.buffered()
 	if !plausibleStart(b) {
@@ -190,6 +193,7 @@ func (c *conn) findHead() (end int, r refusal) {
 // begin starts a message whose head has n bytes.
 func (c *conn) begin(h head, n int) {
 	c.ready = n
+	c.skipped = 0
 	c.timing = false
 	if h.framing != framingNone {
 		c.unwatch()
@@ -334,6 +338,7 @@ func (c *conn) stateChanged(s http.ConnState) {
 		c.phase = c.afterMessage()
 	case s == http.StateHijacked:
 		c.phase = phaseTunnel
+		c.unwatch()
 	}
 }
 

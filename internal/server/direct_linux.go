@@ -54,8 +54,13 @@ func (s *Server) nextJob() *conn {
 // beginDirect ends the turn of a connection with a request for the handler: the head of end bytes at the start of the buffer.
 func (c *conn) beginDirect(end int) {
 	c.request = bytes.Clone(c.buf[c.r : c.r+end])
+	c.passHead(end)
+}
+
+// passHead goes on behind a head of end bytes.
+func (c *conn) passHead(end int) {
 	c.r += end
-	c.scanned = 0
+	c.scanned, c.skipped = 0, 0
 }
 
 // handOut gives the request to a worker.
@@ -90,6 +95,7 @@ func (c *conn) serveDirect() {
 	}
 	again := whole && w.reusable()
 	w.release()
+	_ = c.SetWriteDeadline(time.Time{}) // a handler's own is for its answer; a closed connection needs none
 	c.serving.Store(false)
 	if !again {
 		_ = c.closeNow()
@@ -102,13 +108,18 @@ func (c *conn) serveDirect() {
 func (c *conn) handle(w *response, r *http.Request) (whole bool) {
 	defer func() {
 		if fault := recover(); fault != nil && fault != http.ErrAbortHandler {
-			stack := make([]byte, 64<<10)
-			stack = stack[:runtime.Stack(stack, false)]
-			c.server.http.ErrorLog.Printf("http: panic serving %v: %v\n%s", c.hits.remote, fault, stack)
+			c.reportFault(fault)
 		}
 	}()
 	c.server.serveHTTP(w, r)
 	return true
+}
+
+// reportFault logs a panic as net/http does.
+func (c *conn) reportFault(fault any) {
+	stack := make([]byte, 64<<10)
+	stack = stack[:runtime.Stack(stack, false)]
+	c.server.http.ErrorLog.Printf("http: panic serving %v: %v\n%s", c.hits.remote, fault, stack)
 }
 
 // endDirect lets the connection rest, or gives it to net/http if more has come behind the request.
@@ -123,20 +134,38 @@ func (c *conn) endDirect() {
 	c.endIfDue()
 }
 
-// minded makes cancel what happens when the client goes.
+// minded makes cancel what happens when the client goes, or the connection is closed.
 func (c *conn) minded(cancel context.CancelFunc) {
 	c.mu.Lock()
-	c.cancel = cancel
+	c.cancel, c.behind = cancel, c.w > c.r
 	c.mu.Unlock()
-	if cancel != nil && c.owner.Load() == ownerLeft {
+	if cancel == nil {
+		return
+	}
+	if c.owner.Load() == ownerLeft {
 		c.mindGone()
+	}
+	select {
+	case <-c.closed:
+		cancel()
+	default:
+	}
+}
+
+// cancelRequest ends the context of the request that a worker serves.
+func (c *conn) cancelRequest() {
+	c.mu.Lock()
+	cancel := c.cancel
+	c.mu.Unlock()
+	if cancel != nil {
+		cancel()
 	}
 }
 
 // mindGone cancels the request of a client that has gone. One that has sent more before it ended its side has not.
 func (c *conn) mindGone() {
 	c.mu.Lock()
-	cancel := c.cancel
+	cancel, behind := c.cancel, c.behind
 	c.mu.Unlock()
 	if cancel == nil {
 		return
@@ -147,7 +176,7 @@ func (c *conn) mindGone() {
 		var one [1]byte
 		n, _, errno = syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&one[0])), 1, unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
 	})
-	if errno != syscall.EAGAIN && (n == 0 || errno != 0) {
+	if (errno == 0 && n == 0 && !behind) || (errno != 0 && errno != syscall.EAGAIN) {
 		cancel()
 	}
 }

@@ -31,6 +31,8 @@
 //  5. A hit allocates nothing (TestHitAllocations).
 //  6. No connection is forgotten between its owners (TestOwners, TestManyConnections).
 //  7. A worker's handler gets the request, and its client the bytes, that net/http would give (TestDirectRequest, TestDirectAgrees).
+//  8. A request's context ends with its client or its connection, whoever runs the handler (TestDirectClientGone, TestCutEndsContext, TestEndWithRequest).
+//  9. A source or handler that panics ends its connection and nothing else (TestSourceFault).
 //
 // Sockets are read and written without announcing the call to Go's scheduler (rawIO), since it cannot block; large bodies that are asked for often are sent
 // from copies in memory files (twins), which the kernel need not copy again.

@@ -45,14 +45,14 @@ func headEnd(b []byte, from int) (end, next int) {
 	}
 }
 
-// skipEmptyLines returns how many bytes of b are line ends before a request line, which RFC 9112 §2.2 asks to ignore.
-// Two are enough for every client that was ever seen.
-func skipEmptyLines(b []byte) int {
+// maxEmptyLines is how many empty lines may come before a request line. Two are enough for every client that was ever seen.
+const maxEmptyLines = 2
+
+// skipEmptyLines returns how many empty lines, up to most, b begins with: RFC 9112 §2.2 asks to ignore them before a request line.
+func skipEmptyLines(b []byte, most int) int {
 	n := 0
-	for range 2 {
-		if bytes.HasPrefix(b[n:], crlf) {
-			n += len(crlf)
-		}
+	for n < most && bytes.HasPrefix(b[n*len(crlf):], crlf) {
+		n++
 	}
 	return n
 }

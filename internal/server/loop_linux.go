@@ -83,6 +83,9 @@ func newLoop(s *Server) (*loop, error) {
 	}
 	if err != nil {
 		_ = l.file.Close() // the error at hand says more
+		if l.bell > 0 {
+			_ = unix.Close(l.bell) // as above
+		}
 		return nil, fmt.Errorf("server: epoll: %w", err)
 	}
 	return l, nil
@@ -121,12 +124,17 @@ func (l *loop) rounds(uintptr) bool {
 
 // collect asks the kernel what is new.
 func (l *loop) collect() int {
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_WAIT, uintptr(l.fd), uintptr(unsafe.Pointer(&l.events[0])), loopEvents, 0, 0, 0)
-	if errno != 0 {
-		return 0
+	for {
+		n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_WAIT, uintptr(l.fd), uintptr(unsafe.Pointer(&l.events[0])), loopEvents, 0, 0, 0)
+		switch errno {
+		case 0:
+			l.now = time.Now()
+			return int(n)
+		case syscall.EINTR: // what is there would not be news again
+		default:
+			return 0
+		}
 	}
-	l.now = time.Now()
-	return int(n)
 }
 
 func (l *loop) round(n int) {

@@ -27,6 +27,8 @@ func (*conn) endRest() {}
 
 func (*conn) quitLoop() {}
 
+func (*conn) cancelRequest() {}
+
 func (c *conn) cut() { _ = c.closeNow() }
 
 func (c *conn) writeBoth(a, b []byte) error {

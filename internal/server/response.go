@@ -427,10 +427,13 @@ func (w *response) sendWith(p []byte) {
 	w.out = w.out[:0]
 }
 
+// fail keeps the connection's first error, which ends the request, too.
 func (w *response) fail(err error) {
-	if w.err == nil {
-		w.err = err
+	if err == nil || w.err != nil {
+		return
 	}
+	w.err = err
+	w.conn.cancelRequest()
 }
 
 // SetReadDeadline is for http.ResponseController; there is nothing to read.

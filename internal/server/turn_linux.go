@@ -53,6 +53,7 @@ type loopSide struct {
 
 	request []byte             // the head that a worker is to serve
 	cancel  context.CancelFunc // ends the request that a worker serves; guarded by conn.mu
+	behind  bool               // another request came with it, in the same piece; as cancel
 	push    func(fd uintptr)   // raw.push, made once
 
 	// The following are the loop's own.
@@ -81,11 +82,11 @@ func (c *conn) joinLoop() bool {
 	c.setUntil(time.Now(), s.o.ReadHeaderTimeout)
 	c.setTimer(s.o.ReadHeaderTimeout)
 	c.link.entry.adopt(c)
-	c.owner.Store(ownerLoop)
-	if c.sit() != nil || c.watch() != nil {
+	if c.sit() != nil {
 		_ = c.closeNow() // its descriptor is not good for anything else either
 		return true
 	}
+	c.backToLoop()
 	c.endIfDue()
 	return true
 }
@@ -100,10 +101,11 @@ func (c *conn) sit() error {
 
 // watch makes the loop hear of the connection. What can be read already counts as news.
 func (c *conn) watch() error {
-	op := unix.EPOLL_CTL_MOD
-	if !c.watching {
-		op, c.watching = unix.EPOLL_CTL_ADD, true
-	}
+	c.watching = true
+	return c.control(unix.EPOLL_CTL_ADD)
+}
+
+func (c *conn) control(op int) error {
 	var err error
 	if cerr := c.raw.conn.Control(func(fd uintptr) { err = c.loop.control(op, int(fd)) }); cerr != nil {
 		return cerr
@@ -117,7 +119,7 @@ func (c *conn) unwatch() {
 		return
 	}
 	c.watching = false
-	_ = c.raw.conn.Control(func(fd uintptr) { _ = c.loop.control(unix.EPOLL_CTL_DEL, int(fd)) }) // a closed one is not watched anyway
+	_ = c.control(unix.EPOLL_CTL_DEL) // a closed one is not watched anyway
 }
 
 func (c *conn) setUntil(now time.Time, d time.Duration) {
@@ -129,6 +131,9 @@ func (c *conn) happened(events uint32) {
 	for {
 		switch c.owner.Load() {
 		case ownerLoop:
+			if events&^unix.EPOLLOUT == 0 {
+				return // room to write is nothing to wake up for
+			}
 			if !c.owner.CompareAndSwap(ownerLoop, ownerTurn) {
 				continue
 			}
@@ -141,6 +146,8 @@ func (c *conn) happened(events uint32) {
 			if !c.tell(events) {
 				continue
 			}
+		case ownerLeft:
+			c.mindGone() // one that was only through may be gone now
 		}
 		return
 	}
@@ -154,15 +161,20 @@ func (c *conn) tell(events uint32) bool {
 		if !c.owner.CompareAndSwap(ownerGo, ownerLeft) && !c.owner.CompareAndSwap(ownerStirred, ownerLeft) {
 			return false
 		}
-		select {
-		case c.gone <- struct{}{}:
-		default:
-		}
+		c.sayGone()
 		c.mindGone()
 	case c.readable:
 		return c.owner.Load() == ownerStirred || c.owner.CompareAndSwap(ownerGo, ownerStirred)
 	}
 	return true
+}
+
+// sayGone lets net/http's wait for the client's end be over, also one that is yet to come.
+func (c *conn) sayGone() {
+	select {
+	case c.gone <- struct{}{}:
+	default:
+	}
 }
 
 func (c *conn) note(events uint32) {
@@ -193,6 +205,7 @@ const (
 
 // takeTurn lets the loop work on a connection that it owns.
 func (c *conn) takeTurn() {
+	defer c.contain()
 	c.queued = false
 	if c.raw.conn.Control(c.turn) != nil {
 		c.end = turnBroken
@@ -215,6 +228,20 @@ func (c *conn) takeTurn() {
 	case turnBroken:
 		c.abandon()
 	}
+}
+
+// contain ends a connection whose source of hits has panicked. The loop goes on: others are on it.
+func (c *conn) contain() {
+	fault := recover()
+	if fault == nil {
+		return
+	}
+	c.reportFault(fault)
+	c.out = nil
+	c.raw.end()
+	c.loop.scratch = newHitScratch() // the other is in an unknown state
+	c.restBuffer()
+	_ = c.closeNow()
 }
 
 // onTurn goes on with the present answer, and answers what there is to answer.
@@ -294,8 +321,7 @@ func (c *conn) answer() turnEnd {
 		c.beginDirect(end)
 		return turnDirect
 	}
-	c.r += end
-	c.scanned = 0
+	c.passHead(end)
 	c.send(sc)
 	return turnRests
 }
@@ -355,8 +381,8 @@ func (c *conn) finish(whole bool) {
 	sc := c.out
 	c.out = nil
 	c.stalled.Store(false)
-	c.hits.source.HitSent(&sc.answer, max(c.raw.sent-c.ahead, 0), whole)
 	c.raw.end()
+	c.hits.source.HitSent(&sc.answer, max(c.raw.sent-c.ahead, 0), whole)
 	if sc != c.loop.scratch {
 		hitScratches.Put(sc)
 	}
@@ -420,6 +446,9 @@ func (c *conn) endRest() {
 // handOver makes net/http's goroutine the owner, of all that was read, too.
 func (c *conn) handOver() {
 	c.keep()
+	if c.ended {
+		c.sayGone()
+	}
 	c.owner.Store(c.ownerFor())
 	c.give()
 }
@@ -478,6 +507,7 @@ func (c *conn) dismiss(why error) {
 
 // leaveLoop ends the connection when its loop has ended.
 func (c *conn) leaveLoop() {
+	defer c.contain()
 	if c.owner.Load() == ownerTurn {
 		c.abandon()
 		return
@@ -496,6 +526,9 @@ func (c *conn) overdue() {
 	switch {
 	case left > 0:
 	case c.stalled.Load():
+		if left = c.timeLeft(); left > 0 {
+			break // it stalled just now
+		}
 		// The loop sees it as an error of the answer's next write.
 		_ = c.raw.conn.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
 		return
@@ -529,13 +562,17 @@ func (c *conn) timeLeft() time.Duration {
 
 // backToLoop makes the connection rest. What the loop has heard of meanwhile is news to it again.
 func (c *conn) backToLoop() {
-	if c.watching && c.owner.CompareAndSwap(ownerGo, ownerLoop) {
+	if !c.watching && c.watch() != nil {
+		_ = c.closeNow()
+		return
+	}
+	if c.owner.CompareAndSwap(ownerGo, ownerLoop) {
 		return
 	}
 	c.owner.Store(ownerLoop)
-	if c.watch() != nil {
-		_ = c.closeNow()
-	}
+	// From here on it may be another's again. News of what is no news disturb nobody, and a connection that is not watched any more has
+	// an owner who reads.
+	_ = c.control(unix.EPOLL_CTL_MOD)
 }
 
 // await is net/http's wait for the next request: the connection rests with the loop, until there is one that the loop cannot answer.
@@ -591,6 +628,7 @@ func (c *conn) readEnd() error {
 		return io.EOF
 	}
 	c.w += n
+	c.sayGone() // the end is behind it
 	return nil
 }
 
@@ -632,5 +670,6 @@ func (c *conn) quitLoop() {
 	if c.loop != nil {
 		c.loop.seats.leave(c.fd, c)
 		c.timer.Stop()
+		c.cancelRequest() // the loop does not hear of this
 	}
 }

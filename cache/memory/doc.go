@@ -15,6 +15,10 @@
 // stays on probation, a window of an eighth of the budget in order of arrival; if it was read there it is offered
 // again, so that a popular newcomer gets in and one that nobody wants costs little.
 //
+// The collector looks at every object in each cycle, and a record is four. So the settler copies records that have found their place, a hundred
+// at a time, into segments: their structs in one object, their bytes in another. A segment goes when nothing in it is held any more; when less
+// than two thirds is, the rest is packed anew.
+//
 // No expiry is kept in ristretto, whose expiry map grows without bound: a record's deadlines are its own. Nor is there a sweep for records
 // whose last window is over: they still carry validators, so the next reader's fill may end in a 304, and they take room that nothing else
 // needs, since they are displaced like any other that is not read. Stats counts them as expired then.
@@ -37,5 +41,6 @@
 //
 // The budget counts what [cache.Record.Cost] counts plus the frequency sketch. Arrivals on their way are counted beside it: for
 // some microseconds a store may hold its budget plus what is being put. Bodies held by readers of a record that was dropped
-// meanwhile are not counted.
+// meanwhile are not counted; a reader keeps the whole segment of its record, 160 KB, where it was packed. What dropped records leave in
+// segments is not counted either: a fifth where every newcomer displaces another, at most a third.
 package memory

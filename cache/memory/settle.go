@@ -20,10 +20,12 @@ type settler struct {
 
 	queueMu sync.Mutex // guards following
 	queue   []*arrival
+	sparse  []*segment // to be packed anew
 
 	passMu    sync.Mutex // guards following, and is held for a whole pass
 	probation []*arrival // in order of arrival
 	onTrial   int64      // bytes of those that are still current, at most
+	packer    packer
 }
 
 func (t *settler) start(s *Store) {
@@ -47,7 +49,7 @@ func (t *settler) stop() {
 	<-t.done
 	t.passMu.Lock() // a Put or Sync that helps
 	defer t.passMu.Unlock()
-	t.probation = nil
+	t.probation, t.packer = nil, packer{}
 }
 
 func (t *settler) push(list ...*arrival) {
@@ -61,6 +63,21 @@ func (t *settler) push(list ...*arrival) {
 	case t.wake <- struct{}{}:
 	default:
 	}
+}
+
+// pushSparse leaves a segment to the next pass: whatever drops a record is part of one, or leads to one.
+func (t *settler) pushSparse(g *segment) {
+	t.queueMu.Lock()
+	defer t.queueMu.Unlock()
+	t.sparse = append(t.sparse, g)
+}
+
+func (t *settler) takeSparse() []*segment {
+	t.queueMu.Lock()
+	defer t.queueMu.Unlock()
+	taken := t.sparse
+	t.sparse = nil
+	return taken
 }
 
 func (t *settler) take() []*arrival {
@@ -92,6 +109,7 @@ func (t *settler) pass(s *Store) {
 			t.landed(s, a)
 		}
 		t.trim(s)
+		t.pack(s)
 	}
 }
 
@@ -113,7 +131,7 @@ func (s *Store) apply(a *arrival) {
 	sh.mu.Unlock()
 	switch {
 	case !current:
-	case a.rec == nil:
+	case a.in.rec == nil:
 		s.tier.Del(a.hash)
 	default:
 		s.set(a)
@@ -126,7 +144,7 @@ func (s *Store) set(a *arrival) {
 		s.tier.Del(a.hash)
 	}
 	s.counts.records.Add(1)
-	for !s.tier.Set(a.hash, a.rec, a.cost) {
+	for !s.tier.Set(a.hash, a.in, a.cost) {
 		s.tier.Wait()
 	}
 }
@@ -138,8 +156,11 @@ func (t *settler) landed(s *Store, a *arrival) {
 	defer sh.mu.Unlock()
 	switch {
 	case !sh.isCurrentLocked(a):
-	case a.rec == nil || !a.out:
+	case a.in.rec == nil:
 		s.leaveLocked(sh, a)
+	case !a.out:
+		s.leaveLocked(sh, a)
+		t.settled(a.in)
 	case a.again, a.cost > s.sizes.window:
 		s.rejectLocked(sh, a)
 	default:
@@ -147,6 +168,14 @@ func (t *settler) landed(s *Store, a *arrival) {
 		a.read.Store(false)
 		t.probation = append(t.probation, a)
 		t.onTrial += a.cost
+		t.settled(a.in)
+	}
+}
+
+// settled has a record packed that is not yet and that has found its place.
+func (t *settler) settled(h *held) {
+	if h.alone() {
+		t.packer.add(h)
 	}
 }
 
@@ -185,6 +214,7 @@ func (s *Store) endProbation(a *arrival) (again bool) {
 func (s *Store) rejectLocked(sh *shard, a *arrival) {
 	s.leaveLocked(sh, a)
 	a.rejected = true
-	s.countDropped(a.rec, &s.counts.rejected)
-	sh.ghosts.Add(a.hash, a.rec.Token)
+	s.forget(a.in)
+	s.countDropped(a.in.rec, &s.counts.rejected)
+	sh.ghosts.Add(a.hash, a.in.rec.Token)
 }

@@ -28,16 +28,17 @@ type shard struct {
 // arrival is a change of one key that ristretto does not show yet.
 type arrival struct {
 	hash uint64
-	rec  *cache.Record // nil: the key was deleted
 	cost int64
+	own  held // where the record is at first; without one the key was deleted
 	// read is set by a Get, and makes a record on probation be offered again.
 	read atomic.Bool
 
 	// Guarded by the shard's lock.
-	out       bool // ristretto does not hold rec
-	probation bool // it was refused once
-	again     bool // the present offer is its second
-	rejected  bool // ristretto did not want it, and it is forgotten
+	in        *held // own, or a slot
+	out       bool  // ristretto does not hold rec
+	probation bool  // it was refused once
+	again     bool  // the present offer is its second
+	rejected  bool  // ristretto did not want it, and it is forgotten
 }
 
 func (sh *shard) init() {
@@ -52,24 +53,37 @@ func (sh *shard) close() {
 	clear(sh.arrived)
 }
 
-// bury remembers the token of r, which is forgotten unless the overlay holds it.
-func (sh *shard) bury(h uint64, r *cache.Record) (forgotten bool) {
+// newArrival is one of a record, nil for a deletion.
+func newArrival(hash uint64, rec *cache.Record) *arrival {
+	a := &arrival{hash: hash, own: held{rec: rec}}
+	a.in = &a.own
+	if rec != nil {
+		a.cost = rec.Cost()
+	}
+	return a
+}
+
+// bury remembers the token of what ristretto dropped, which is forgotten unless the overlay holds it.
+func (sh *shard) bury(hash uint64, h *held) (forgotten bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if a := sh.arrived[h]; a != nil && a.rec == r {
+	if a := sh.arrived[hash]; a != nil && a.in == h {
 		return false
 	}
-	sh.ghosts.Add(h, r.Token)
+	sh.ghosts.Add(hash, h.rec.Token)
 	return true
 }
 
-// dropped marks the arrival of r, if there is one, as not held by ristretto.
-func (sh *shard) dropped(h uint64, r *cache.Record) {
+// dropped marks the arrival of h as not held by ristretto, and tells whether there is one.
+func (sh *shard) dropped(hash uint64, h *held) bool {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if a := sh.arrived[h]; a != nil && a.rec == r {
-		a.out = true
+	a := sh.arrived[hash]
+	if a == nil || a.in != h {
+		return false
 	}
+	a.out = true
+	return true
 }
 
 // isCurrentLocked tells whether a is still its key's latest change.

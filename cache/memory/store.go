@@ -31,7 +31,7 @@ type Options struct {
 // Store keeps records in memory. Safe for concurrent use.
 type Store struct {
 	seed   maphash.Seed
-	tier   *ristretto.Cache[uint64, *cache.Record]
+	tier   *ristretto.Cache[uint64, *held]
 	sizes  sizes
 	shards [numShards]shard
 	counts counters

@@ -23,22 +23,29 @@ func (s *Store) lookLocked(sh *shard, h uint64) *cache.Record {
 	if sh.closed {
 		return nil
 	}
-	r, _ := s.tier.Get(h)
+	r := s.tierGet(h)
 	if len(sh.arrived) == 0 {
 		return r
 	}
 	if a, ok := sh.arrived[h]; ok {
 		a.read.Store(true)
-		return a.rec
+		return a.in.rec
 	}
 	return r
+}
+
+func (s *Store) tierGet(h uint64) *cache.Record {
+	if there, ok := s.tier.Get(h); ok {
+		return there.rec
+	}
+	return nil
 }
 
 // peekLocked is lookLocked for a writer: a key that has nothing is not counted as used, else a scan of new keys would age the
 // frequencies of all others.
 func (s *Store) peekLocked(sh *shard, h uint64) *cache.Record {
 	if a, ok := sh.arrived[h]; ok {
-		return a.rec
+		return a.in.rec
 	}
 	if sh.closed {
 		return nil
@@ -50,8 +57,7 @@ func (s *Store) tierPeek(h uint64) *cache.Record {
 	if _, ok := s.tier.GetTTL(h); !ok {
 		return nil
 	}
-	r, _ := s.tier.Get(h)
-	return r
+	return s.tierGet(h)
 }
 
 // Walk calls f with each record until it returns false. It holds no lock meanwhile.
@@ -82,7 +88,7 @@ func (s *Store) arrivals() map[uint64]*cache.Record {
 		sh := &s.shards[i]
 		sh.mu.RLock()
 		for h, a := range sh.arrived {
-			overlay[h] = a.rec
+			overlay[h] = a.in.rec
 		}
 		sh.mu.RUnlock()
 	}
@@ -94,8 +100,8 @@ func (s *Store) settled() []*cache.Record {
 	if s.closing.Load() {
 		return nil
 	}
-	s.tier.IterValues(func(r *cache.Record) bool {
-		list = append(list, r)
+	s.tier.IterValues(func(h *held) bool {
+		list = append(list, h.rec)
 		return false
 	})
 	return list
@@ -111,7 +117,7 @@ func (s *Store) latest(h uint64, r *cache.Record) *cache.Record {
 		return nil
 	}
 	if a, ok := sh.arrived[h]; ok {
-		return a.rec
+		return a.in.rec
 	}
 	return r
 }

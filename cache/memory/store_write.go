@@ -8,7 +8,7 @@ import (
 // ristretto does not want it: it is too large for probation.
 func (s *Store) Put(r *cache.Record) cache.PutResult {
 	h := s.hash(r.Key)
-	a := &arrival{hash: h, rec: r, cost: r.Cost()}
+	a := newArrival(h, r)
 	large := a.cost > s.sizes.window
 	result, queued := s.arrive(a, false)
 	if result == cache.PutUnknown {
@@ -44,31 +44,32 @@ func (s *Store) arrive(a *arrival, sure bool) (result cache.PutResult, queued bo
 	if sh.closed {
 		return cache.PutRefused, false
 	}
-	have := s.peekLocked(sh, a.hash)
+	have, rec := s.peekLocked(sh, a.hash), a.own.rec
 	switch {
-	case have == a.rec:
+	case have == rec:
 		return cache.PutStored, false
-	case have != nil && have.Key == a.rec.Key && have.Token > a.rec.Token, sh.ghosts.Floor(a.hash) > a.rec.Token:
+	case have != nil && have.Key == rec.Key && have.Token > rec.Token, sh.ghosts.Floor(a.hash) > rec.Token:
 		return cache.PutOlder, false
-	case have == nil && !sure && a.rec.Token < sh.newest:
+	case have == nil && !sure && rec.Token < sh.newest:
 		return cache.PutUnknown, false
 	case a.cost > s.sizes.main:
 		return s.refuseLocked(sh, a, have)
 	}
-	sh.newest = max(sh.newest, a.rec.Token)
+	sh.newest = max(sh.newest, rec.Token)
 	s.replaceLocked(sh, a)
 	return cache.PutStored, true
 }
 
 // refuseLocked turns a down for its size. The record that it would have replaced has been overtaken, so that goes.
 func (s *Store) refuseLocked(sh *shard, a *arrival, have *cache.Record) (cache.PutResult, bool) {
+	rec := a.own.rec
 	s.counts.rejected.Add(1)
-	sh.newest = max(sh.newest, a.rec.Token)
-	sh.ghosts.Add(a.hash, a.rec.Token)
-	if have == nil || have.Key != a.rec.Key {
+	sh.newest = max(sh.newest, rec.Token)
+	sh.ghosts.Add(a.hash, rec.Token)
+	if have == nil || have.Key != rec.Key {
 		return cache.PutRefused, false
 	}
-	a.rec, a.cost = nil, 0
+	a.own.rec, a.cost = nil, 0
 	s.replaceLocked(sh, a)
 	return cache.PutRefused, true
 }
@@ -76,7 +77,7 @@ func (s *Store) refuseLocked(sh *shard, a *arrival, have *cache.Record) (cache.P
 // Delete forgets the record of this key if its token is not above token, and tells whether there was one.
 func (s *Store) Delete(key string, token uint64) bool {
 	h := s.hash(key)
-	a := &arrival{hash: h}
+	a := newArrival(h, nil)
 	if !s.depart(key, token, a) {
 		return false
 	}
@@ -100,7 +101,10 @@ func (s *Store) depart(key string, token uint64, a *arrival) bool {
 
 // replaceLocked makes a the latest change of its key.
 func (s *Store) replaceLocked(sh *shard, a *arrival) {
-	s.countLocked(sh.arrived[a.hash], -1)
+	if before := sh.arrived[a.hash]; before != nil {
+		s.countLocked(before, -1)
+		s.forget(before.in) // where ristretto holds it, a takes its place in a moment
+	}
 	sh.arrived[a.hash] = a
 	s.countLocked(a, 1)
 }
@@ -112,7 +116,7 @@ func (s *Store) leaveLocked(sh *shard, a *arrival) {
 }
 
 func (s *Store) countLocked(a *arrival, sign int64) {
-	if a != nil && a.rec != nil {
+	if a.in.rec != nil {
 		s.counts.arriving.Add(sign * a.cost)
 		s.counts.arrivingRecs.Add(sign)
 	}

@@ -11,8 +11,8 @@ import (
 // never is the period of ristretto's expiry sweep in seconds, a year: nothing in it expires.
 const never = 365 * 24 * 60 * 60
 
-func (s *Store) newTier() (*ristretto.Cache[uint64, *cache.Record], error) {
-	return ristretto.NewCache(&ristretto.Config[uint64, *cache.Record]{
+func (s *Store) newTier() (*ristretto.Cache[uint64, *held], error) {
+	return ristretto.NewCache(&ristretto.Config[uint64, *held]{
 		NumCounters:            s.sizes.counters,
 		MaxCost:                s.sizes.main,
 		BufferItems:            64, // ristretto's advice
@@ -26,25 +26,27 @@ func (s *Store) newTier() (*ristretto.Cache[uint64, *cache.Record], error) {
 }
 
 // tierEvicted counts a record that ristretto dropped for room and remembers its token. Called on ristretto's goroutine, before tierDropped.
-func (s *Store) tierEvicted(item *ristretto.Item[*cache.Record]) {
+func (s *Store) tierEvicted(item *ristretto.Item[*held]) {
 	if item.Value == nil || s.closing.Load() {
 		return
 	}
 	// One that is still in the overlay is not gone: it goes on probation.
 	if s.shard(item.Key).bury(item.Key, item.Value) {
-		s.countDropped(item.Value, &s.counts.evicted)
+		s.countDropped(item.Value.rec, &s.counts.evicted)
 	}
 }
 
-// tierDropped notes that ristretto no longer holds r, or never took it. Called on ristretto's goroutine, or on the settler's when it
+// tierDropped notes that ristretto no longer holds h, or never took it. Called on ristretto's goroutine, or on the settler's when it
 // replaces or deletes.
-func (s *Store) tierDropped(r *cache.Record) {
-	if r == nil || s.closing.Load() {
+func (s *Store) tierDropped(h *held) {
+	if h == nil || s.closing.Load() {
 		return
 	}
 	s.counts.records.Add(-1)
-	h := s.hash(r.Key)
-	s.shard(h).dropped(h, r)
+	hash := s.hash(h.rec.Key)
+	if !s.shard(hash).dropped(hash, h) {
+		s.forget(h)
+	}
 }
 
 // countDropped counts r as expired if nothing could have been answered with it any more, else in other.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -245,6 +246,29 @@ func TestSilentNewConnection(t *testing.T) {
 	s := start(t, Options{Hits: &fixedHits{}, ReadHeaderTimeout: 50 * time.Millisecond, IdleTimeout: time.Hour}, http.HandlerFunc(echo))
 	if b, err := io.ReadAll(dial(t, s)); err != nil || len(b) > 0 {
 		t.Errorf("got %q, %v; want a silent end", b, err)
+	}
+}
+
+// A loop that has more to do than fits into a few rounds goes on by itself, when no further news come.
+func TestLoopGoesOn(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // one loop
+	entered, goOn := make(chan struct{}), make(chan struct{})
+	s := hitServer(t, Options{}, &fixedHits{bodies: map[string][]byte{"/block": nil}, before: func() { entered <- struct{}{}; <-goOn }})
+	all := make([]net.Conn, 4*loopRound)
+	for i := range all {
+		all[i] = dial(t, s)
+		send(t, all[i], "\r\n") // is read, and rests
+	}
+	send(t, all[0], plain("/block"))
+	<-entered
+	for _, c := range all {
+		_ = c.Close()
+	}
+	close(goOn)
+	select {
+	case <-s.links.empty():
+	case <-time.After(patience):
+		t.Errorf("%d connections are left", s.links.count())
 	}
 }
 

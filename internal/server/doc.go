@@ -29,7 +29,8 @@
 //  3. Idle, header and write limits hold across hits (TestIdleTimeoutAcrossHits, TestHeadInPieces, TestHitToStalledReader).
 //  4. A connection closes behind an answer, not within it (TestCloseDuringHit, TestDrainUnderHits).
 //  5. A hit allocates nothing (TestHitAllocations).
-//  6. No connection is forgotten between its owners (TestOwners, TestManyConnections).
+//  6. No connection is forgotten between its owners, and nothing is left of one that is over (TestOwners, TestManyConnections, TestLoopGoesOn,
+//     TestTorture, TestTortureEnds).
 //  7. A worker's handler gets the request, and its client the bytes, that net/http would give (TestDirectRequest, TestDirectAgrees).
 //  8. A request's context ends with its client or its connection, whoever runs the handler (TestDirectClientGone, TestCutEndsContext, TestEndWithRequest).
 //  9. A source or handler that panics ends its connection and nothing else (TestSourceFault).

@@ -24,7 +24,7 @@ type loop struct {
 	file   *os.File // the epoll instance
 	raw    syscall.RawConn
 	fd     int
-	bell   int // a descriptor that is always readable; ring makes it news
+	bell   int // an eventfd that is always readable; ring makes it news
 	seats  seats
 
 	events  [loopEvents]syscall.EpollEvent
@@ -79,7 +79,7 @@ func newLoop(s *Server) (*loop, error) {
 		l.bell, err = unix.Eventfd(1, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	}
 	if err == nil {
-		err = l.control(unix.EPOLL_CTL_ADD, l.bell)
+		err = l.control(unix.EPOLL_CTL_ADD, l.bell, 0)
 	}
 	if err != nil {
 		_ = l.file.Close() // the error at hand says more
@@ -91,10 +91,17 @@ func newLoop(s *Server) (*loop, error) {
 	return l, nil
 }
 
-// control adds or removes a descriptor, or makes its state news.
-func (l *loop) control(op, fd int) error {
-	ev := unix.EpollEvent{Events: watched, Fd: int32(fd)}
+// control adds or removes a descriptor, or makes its state news. The serial number comes back with its events.
+func (l *loop) control(op, fd int, serial int32) error {
+	ev := unix.EpollEvent{Events: watched, Fd: int32(fd), Pad: serial}
 	return unix.EpollCtl(l.fd, op, fd, &ev)
+}
+
+// ring makes Go's poller call the loop again. To make the bell's state news by control would not do: as long as an earlier ring
+// waits behind other news in the kernel's list, that wakes nobody.
+func (l *loop) ring() {
+	one := uint64(1)
+	_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(l.bell), uintptr(unsafe.Pointer(&one)), unsafe.Sizeof(one)) // never full: 2^64 rings
 }
 
 // run serves until stop is called.
@@ -118,7 +125,7 @@ func (l *loop) rounds(uintptr) bool {
 		turns += n + len(l.again)
 		l.round(n)
 	}
-	_ = l.control(unix.EPOLL_CTL_MOD, l.bell) // what is left must not wait for more to come
+	l.ring() // what is left must not wait for more to come
 	return false
 }
 
@@ -142,7 +149,7 @@ func (l *loop) round(n int) {
 	l.again = nil
 	for i := range l.events[:n] {
 		ev := &l.events[i]
-		if c := l.seats.at(int(ev.Fd)); c != nil {
+		if c := l.seats.at(int(ev.Fd)); c != nil && c.serial == ev.Pad { // else the news is of one that had the descriptor before
 			c.happened(ev.Events)
 		}
 	}

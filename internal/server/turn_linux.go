@@ -47,6 +47,7 @@ type loopSide struct {
 	known    bool // net/http has it
 	watching bool // the loop hears of it
 	fd       int
+	serial   int32         // tells it from others that have had its descriptor
 	resume   chan struct{} // ends net/http's wait for the next request
 	over     error         // why there will be none, set before resume
 	gone     chan struct{} // holds one element after the owner has become ownerLeft
@@ -75,7 +76,8 @@ func (c *conn) joinLoop() bool {
 	if len(s.loops) == 0 || c.raw == nil {
 		return false
 	}
-	c.loop = s.loops[s.nextLoop.Add(1)%uint32(len(s.loops))]
+	nth := s.nextLoop.Add(1)
+	c.loop, c.serial = s.loops[nth%uint32(len(s.loops))], int32(nth)
 	c.resume, c.gone = make(chan struct{}, 1), make(chan struct{}, 1)
 	c.turn, c.push = c.onTurn, func(fd uintptr) { c.raw.push(fd) }
 	c.timer = time.AfterFunc(time.Hour, c.overdue)
@@ -107,7 +109,7 @@ func (c *conn) watch() error {
 
 func (c *conn) control(op int) error {
 	var err error
-	if cerr := c.raw.conn.Control(func(fd uintptr) { err = c.loop.control(op, int(fd)) }); cerr != nil {
+	if cerr := c.raw.conn.Control(func(fd uintptr) { err = c.loop.control(op, int(fd), c.serial) }); cerr != nil {
 		return cerr
 	}
 	return err

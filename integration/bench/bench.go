@@ -24,6 +24,7 @@ type bench struct {
 	dirs    []string // in memory, on disk
 	origin  *origin
 	near    *origin // on the servers' core, for requests without a proxy; nil if no scenario makes any
+	crowd   *crowd  // nil if no scenario needs it
 	servers map[string]*server
 	client  *http.Client
 	script  string // the Lua file of misses
@@ -110,6 +111,7 @@ func (b *bench) startServers(ctx context.Context, p place) error {
 		oursDisk:  func() (*server, error) { return startOurs(ctx, p, oursDisk, oursConf) },
 		fullTier:  func() (*server, error) { return startOurs(ctx, p, fullTier, oursInMemory) },
 		emptyTier: func() (*server, error) { return startOurs(ctx, p, emptyTier, oursInMemory) },
+		crowded:   func() (*server, error) { return b.startCrowded(ctx, p) },
 	}
 	for _, name := range b.needed() {
 		if name == direct {
@@ -135,8 +137,11 @@ func (b *bench) needed() []string {
 	var names []string
 	for _, s := range chosen(b.o.scenarios) {
 		for _, name := range s.subjects {
-			if name == fresh {
+			switch name {
+			case fresh:
 				name = ours
+			case calm, purged:
+				name = crowded
 			}
 			if !slices.Contains(names, name) && !slices.Contains(b.o.without, name) {
 				names = append(names, name)
@@ -150,6 +155,7 @@ func (b *bench) close() {
 	for _, s := range b.servers {
 		s.proc.stop()
 	}
+	b.crowd.close()
 	for _, o := range []*origin{b.origin, b.near} {
 		if o != nil {
 			o.close()
@@ -175,6 +181,8 @@ func (b *bench) subjects(s scenario) []subject {
 		switch {
 		case name == fresh:
 			srv, path = b.servers[ours], "/1k"
+		case name == calm, name == purged:
+			srv = b.servers[crowded]
 		case name == direct:
 			srv = &server{name: direct, proc: b.near.fast, plain: b.near.addr}
 		case s.kind == stale:
@@ -320,6 +328,11 @@ func awaitRest(ctx context.Context, until time.Time) error {
 
 // once is one run of one server.
 func (b *bench) once(ctx context.Context, s scenario, sub subject, d time.Duration) (sample, error) {
+	if s.kind == crowdPurge {
+		if err := b.gather(ctx, sub.server); err != nil {
+			return sample{}, err
+		}
+	}
 	onDisk, err0 := b.onDisk(ctx, s, sub)
 	before, err1 := b.origin.count(ctx)
 	cpuBefore, err2 := b.usage(sub)
@@ -382,6 +395,8 @@ func (b *bench) usage(sub subject) (u usage, err error) {
 	var err1, err2, err3 error
 	u.server, err1 = cpu(sub.server.proc.cmd.Process.Pid)
 	u.load, err2 = cpu(b.origin.fast.cmd.Process.Pid)
+	crowd, err5 := b.crowd.cpu()
+	u.load += crowd
 	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
 		r := unix.Rusage{}
 		err3 = firstOf(err3, unix.Getrusage(who, &r))
@@ -389,7 +404,7 @@ func (b *bench) usage(sub subject) (u usage, err error) {
 	}
 	var err4 error
 	u.machine, err4 = machineCPU()
-	return u, firstOf(err1, err2, err3, err4)
+	return u, firstOf(err1, err2, err3, err4, err5)
 }
 
 // kept checks by the number of requests that the origin saw that the traffic was what it was meant to be.
@@ -412,6 +427,8 @@ func (b *bench) generate(ctx context.Context, s scenario, sub subject, d time.Du
 		return b.firstBytes(ctx, s, sub, d)
 	case fullMemory:
 		return b.paced(ctx, sub, d)
+	case crowdPurge:
+		return b.askCrowd(ctx, sub)
 	}
 	if s.streams > 0 {
 		return h2load(ctx, b.o.loadCore, s.conns, s.streams, d, sub.url)

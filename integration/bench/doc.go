@@ -5,6 +5,7 @@
 //	go run ./integration/bench                        all scenarios, writes docs/performance.md
 //	go run ./integration/bench -scenario hit-1k,miss  some of them; the page keeps the others' last figures
 //	go run ./integration/bench -scenario gc           hits beside a full memory tier; takes minutes, so only by name
+//	go run ./integration/bench -scenario purge        hits during a soft purge; only by name too
 //	go run ./integration/bench -rounds 7 -duration 3s
 //	go run ./integration/bench -patience 10s          puts off and repeats runs that other processes disturb
 //	go run ./integration/bench page                   writes docs/performance.md anew from the last figures

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -86,21 +85,15 @@ func (b *bench) paced(ctx context.Context, sub subject, d time.Duration) (load, 
 		_, err := b.adminGet(ctx, sub.server, "/debug/pprof/heap?gc=1")
 		collected <- err
 	})
-	began := time.Now()
-	workers := make([]pacedWorker, pacedConns)
-	errs := make([]error, len(workers))
-	var wg sync.WaitGroup
-	for i := range workers {
-		w := &workers[i]
-		*w = pacedWorker{number: i, run: b.runs, began: began, until: began.Add(d)}
-		wg.Go(func() { errs[i] = onCore(b.o.loadCore, func() error { return w.work(ctx, sub.server.plain) }) })
-	}
-	wg.Wait()
+	began, run := time.Now(), b.runs
+	workers, err := pace(ctx, b.o.loadCore, sub.server.plain, pacedWorker{
+		rate: pacedRate, until: began.Add(d), path: func(n int) string { return fullTierPath(run, n) },
+	})
 	took := time.Since(began)
 	if !stop.Stop() {
-		errs = append(errs, <-collected)
+		err = errors.Join(err, <-collected)
 	}
-	return together(workers, took), errors.Join(errs...)
+	return together(workers, took), err
 }
 
 // together is what all workers saw.
@@ -117,8 +110,9 @@ func together(workers []pacedWorker, took time.Duration) load {
 
 // pacedWorker is one connection of the paced load. Not safe for concurrent use.
 type pacedWorker struct {
-	number, run  int
+	number, rate int
 	began, until time.Time
+	path         func(n int) string // of the n-th request of all connections
 	requests     int64
 	spans        []time.Duration // of hits
 }
@@ -130,7 +124,7 @@ func (w *pacedWorker) work(ctx context.Context, addr string) error {
 	}
 	defer c.close()
 	for n := w.number; ; n += pacedConns {
-		due := w.began.Add(time.Duration(n) * time.Second / pacedRate)
+		due := w.began.Add(time.Duration(n) * time.Second / time.Duration(w.rate))
 		if due.After(w.until) || ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -150,10 +144,10 @@ func (w *pacedWorker) work(ctx context.Context, addr string) error {
 	}
 }
 
-// path is the n-th path of all connections. Which requests are misses moves through the connections.
-func (w *pacedWorker) path(n int) string {
+// fullTierPath is the n-th path of a run. Which requests are misses moves through the connections.
+func fullTierPath(run, n int) string {
 	if (n+n/oneMissIn)%oneMissIn == 0 {
-		return fmt.Sprintf("/cold/%d/%d", w.run, n)
+		return fmt.Sprintf("/cold/%d/%d", run, n)
 	}
 	return hotPath(n)
 }

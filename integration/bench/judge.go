@@ -17,6 +17,8 @@ type judged struct {
 	// longer is by how much our median is longer, tails how many times as long our p99.9 is.
 	longer time.Duration
 	tails  float64
+	// p99s is how many times as long our p99 is.
+	p99s float64
 	// ourTail and theirTail are the p99 of both.
 	ourTail, theirTail time.Duration
 	// others is what other processes used meanwhile, in cores.
@@ -49,6 +51,7 @@ func (j *judged) compare(mine, other series) {
 	j.got, j.gotCPU = ratio(mine, other, rateOf), ratio(mine, other, perCPU)
 	j.idle = min(m.Busy, o.Busy) < saturated
 	j.longer, j.tails = extraOf(mine, other), ratio(mine, other, p999Of)
+	j.p99s = ratio(mine, other, p99Of)
 	j.ourTail, j.theirTail = m.P99, o.P99
 	j.others = max(m.Others, o.Others)
 }
@@ -56,7 +59,7 @@ func (j *judged) compare(mine, other series) {
 func (j judged) disturbed() bool { return j.others > tooBusy }
 
 // byLatency tells whether the target is one of latency; rates do not matter then.
-func (j judged) byLatency() bool { return j.extra > 0 || j.tailRatio > 0 }
+func (j judged) byLatency() bool { return j.extra > 0 || j.tailRatio > 0 || j.p99Ratio > 0 }
 
 // decisive is the ratio that is judged.
 func (j judged) decisive() float64 {
@@ -73,6 +76,8 @@ func (j judged) short() bool {
 		return j.longer > j.extra
 	case j.tailRatio > 0:
 		return j.tails > j.tailRatio
+	case j.p99Ratio > 0:
+		return j.p99s > j.p99Ratio
 	default:
 		return j.decisive() < j.ratio
 	}
@@ -111,6 +116,8 @@ func (j judged) wanted() string {
 		return fmt.Sprintf("median ≤ %s longer", short(j.extra))
 	case j.tailRatio > 0:
 		return fmt.Sprintf("p99.9 ≤ %.2f ×", j.tailRatio)
+	case j.p99Ratio > 0:
+		return fmt.Sprintf("p99 ≤ %.2f ×", j.p99Ratio)
 	case j.ratio == 0:
 		return "—"
 	case j.tail:
@@ -129,6 +136,8 @@ func (j judged) figure() string {
 		return short(j.longer) + " longer"
 	case j.tailRatio > 0:
 		return fmt.Sprintf("%.2f ×", j.tails)
+	case j.p99Ratio > 0:
+		return fmt.Sprintf("%.2f ×", j.p99s)
 	default:
 		return fmt.Sprintf("%.2f ×", j.got)
 	}
@@ -149,6 +158,8 @@ func (j judged) sentence() string {
 		return fmt.Sprintf("Median %s than %s; target %s: %s.", j.figure(), j.than, j.wanted(), j.verdict())
 	case j.tailRatio > 0:
 		return "p99.9 " + s
+	case j.p99Ratio > 0:
+		return "p99 " + s
 	default:
 		return fmt.Sprintf("%s By CPU per request %s.", s, j.figureCPU())
 	}

@@ -45,6 +45,8 @@ func main() {
 		err = micro(ctx, here, os.Args[2:])
 	} else if len(os.Args) > 1 && os.Args[1] == "page" {
 		err = rewrite(here)
+	} else if len(os.Args) > 2 && os.Args[1] == "crowd" {
+		err = serveCrowd(os.Args[2])
 	} else {
 		err = peers(ctx, readOptions(here))
 	}

@@ -201,9 +201,8 @@ func TestPacedMisses(t *testing.T) {
 	misses := map[int]int{}
 	const requests = 16 * oneMissIn * pacedConns
 	for n := range requests {
-		w := pacedWorker{number: n % pacedConns}
-		if strings.HasPrefix(w.path(n), "/cold/") {
-			misses[w.number]++
+		if strings.HasPrefix(fullTierPath(1, n), "/cold/") {
+			misses[n%pacedConns]++
 		}
 	}
 	sum := 0

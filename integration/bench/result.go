@@ -91,6 +91,9 @@ func rateOf(s sample) float64 { return s.Rate }
 // perCPU is requests in a second of CPU time.
 func perCPU(s sample) float64 { return 1 / max(s.CPU.Seconds(), 1e-9) }
 
+// p99Of is the p99.
+func p99Of(s sample) float64 { return float64(s.P99) }
+
 // p999Of is the p99.9.
 func p999Of(s sample) float64 { return float64(s.P999) }
 
@@ -149,7 +152,7 @@ func columnsOf(s scenario) []cells {
 		{"p50", func(_ series, m sample) string { return short(m.P50) }},
 		{"p99", func(_ series, m sample) string { return short(m.P99) }},
 	}
-	if s.kind == firstByte || s.kind == fullMemory {
+	if s.kind == firstByte || s.kind == fullMemory || s.kind == crowdPurge {
 		columns = append(columns, cells{"p99.9", func(_ series, m sample) string { return short(m.P999) }})
 	}
 	columns = append(columns,

@@ -19,6 +19,8 @@ const (
 	firstByte
 	// fullMemory is hits at a steady rate with one miss in twenty, on a proxy whose memory tier is full.
 	fullMemory
+	// crowdPurge is hits at a steady rate, before and from the moment on at which all that is asked for is purged softly.
+	crowdPurge
 )
 
 // kind is what the traffic of a scenario is. A closed enum.
@@ -45,7 +47,7 @@ type scenario struct {
 	byName bool
 }
 
-// target is what is to be reached beside another subject: a ratio of rates, or one of extra and tailRatio.
+// target is what is to be reached beside another subject: a ratio of rates, or one of extra, tailRatio and p99Ratio.
 type target struct {
 	than  string
 	ratio float64
@@ -53,8 +55,8 @@ type target struct {
 	tail bool
 	// extra is by how much our median may be longer.
 	extra time.Duration
-	// tailRatio is how many times as long our p99.9 may be.
-	tailRatio float64
+	// tailRatio is how many times as long our p99.9 may be, p99Ratio our p99.
+	tailRatio, p99Ratio float64
 }
 
 // fresh is our own fresh hit, beside the stale one.
@@ -109,6 +111,12 @@ var scenarios = []scenario{
 		subjects: []string{emptyTier, fullTier}, targets: []target{{than: emptyTier, tailRatio: 3}}, byName: true,
 		note: "A client of this program's own makes 10,000 requests/s over 8 connections, one in twenty a miss that is stored, which evicts where the tier is full. " +
 			"Latencies are those of hits, to the first byte, from when the request was due if an answer before it was late. In every run the proxy is made to collect its garbage once.",
+	},
+	{
+		name: "purge", title: "hits while 100,000 records are purged softly by their tag", kind: crowdPurge, path: "/crowd/0", conns: pacedConns, status: 200,
+		subjects: []string{calm, purged}, targets: []target{{than: calm, p99Ratio: 2}}, byName: true,
+		note: "A client of this program's own makes 2,000 requests/s over 8 connections for records of 1 KiB at random: for 3 s, and for 5 s from when the purge is asked for. " +
+			"Each stale one is refreshed by an origin that takes 300 ms, of more than fill.concurrency wanted at once no more than that; a run in which it sees more is an error.",
 	},
 	{
 		name: "h2", title: "HTTP/2 over TLS, 1 KiB hit", path: "/1k", conns: 16, streams: 8, status: 200, subjects: []string{nginx, ours},

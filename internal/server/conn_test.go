@@ -144,14 +144,21 @@ func TestStalledReaderIsCut(t *testing.T) {
 	}
 }
 
+// steady readers take a body over more than twice the limit, with pauses of a tenth of it.
+const (
+	steadyLimit = 400 * time.Millisecond
+	steadyPause = 40 * time.Millisecond
+	steadyPiece = bulk / 24
+)
+
 // A client that reads steadily gets everything, although one write takes several times the limit.
 func TestSteadyReaderIsNotCut(t *testing.T) {
 	for name, h := range bulkHandlers(t) {
 		t.Run(name, func(t *testing.T) {
-			s := start(t, Options{WriteIdle: 150 * time.Millisecond}, h)
+			s := start(t, Options{WriteIdle: steadyLimit}, h)
 			c := slowReader(t, s)
 			send(t, c, "GET / HTTP/1.1\r\n"+host+"\r\n")
-			resp, err := http.ReadResponse(bufio.NewReader(&paced{r: c, per: 256 << 10, pause: 20 * time.Millisecond}), nil)
+			resp, err := http.ReadResponse(bufio.NewReader(&paced{r: c, per: steadyPiece, pause: steadyPause}), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -160,10 +160,10 @@ func TestHitToStalledReader(t *testing.T) {
 
 func TestHitToSteadyReader(t *testing.T) {
 	hits := &fixedHits{bodies: map[string][]byte{"/big": bulkBody()}, sent: make(chan string, 1)}
-	s := hitServer(t, Options{WriteIdle: 150 * time.Millisecond}, hits)
+	s := hitServer(t, Options{WriteIdle: steadyLimit}, hits)
 	c := slowReader(t, s)
 	send(t, c, "GET /big HTTP/1.1\r\n"+host+"\r\n")
-	resp, err := http.ReadResponse(bufio.NewReader(&paced{r: c, per: 256 << 10, pause: 20 * time.Millisecond}), nil)
+	resp, err := http.ReadResponse(bufio.NewReader(&paced{r: c, per: steadyPiece, pause: steadyPause}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,12 +14,12 @@ import (
 // A body sent from its twin is the same body, also to a client that takes it in pieces.
 func TestHitFromTwin(t *testing.T) {
 	hits := &fixedHits{bodies: map[string][]byte{"/big": bulkBody()}, sent: make(chan string, 1)}
-	s := hitServer(t, Options{WriteIdle: 150 * time.Millisecond}, hits)
+	s := hitServer(t, Options{WriteIdle: steadyLimit}, hits)
 	c := slowReader(t, s)
 	r := bufio.NewReader(c)
 	for i := range 2 * twinOneIn {
 		if i == 2*twinOneIn-1 {
-			r = bufio.NewReader(&paced{r: c, per: 256 << 10, pause: 20 * time.Millisecond})
+			r = bufio.NewReader(&paced{r: c, per: steadyPiece, pause: steadyPause})
 		}
 		send(t, c, "GET /big HTTP/1.1\r\n"+host+"\r\n")
 		if _, got := answer(t, r); got != string(bulkBody()) {

@@ -14,9 +14,7 @@ func BenchmarkCollect(b *testing.B) {
 	for i := range n {
 		s.Put(plain(i))
 	}
-	if err := s.Sync(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	settleAll(s)
 	runtime.GC()
 	before, rounds := markSeconds(), 0
 	for b.Loop() {

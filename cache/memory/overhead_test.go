@@ -39,9 +39,7 @@ func TestOverhead(t *testing.T) {
 	for i := range n {
 		s.Put(plain(i))
 	}
-	if err := s.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	settleAll(s)
 	each := float64(liveHeap()-before) / n
 	cost := float64(plain(0).Cost())
 	t.Logf("%.0f bytes of live heap for each record, cost says %.0f", each, cost)

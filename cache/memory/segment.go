@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/swrproxy/swrproxy/cache"
@@ -112,22 +113,28 @@ func (p *packer) take() (list []*held) {
 			bytes += size
 		}
 	}
-	p.waiting = append(p.waiting[:0], p.waiting[n:]...)
-	clear(p.waiting[len(p.waiting):cap(p.waiting)])
+	clear(p.waiting[:n])
+	if p.waiting = p.waiting[n:]; len(p.waiting) < segmentSlots {
+		p.waiting = slices.Clone(p.waiting) // a burst may have left a large array
+	}
 	return list
 }
 
-// pack moves records into segments.
-func (t *settler) pack(s *Store) {
-	for _, g := range t.takeSparse() {
-		t.packer.clear(g)
-	}
-	for list := t.packer.take(); len(list) > 0; list = t.packer.take() {
+// pack moves what fills a segment, or adds what is left in a sparse one to what waits, and tells whether it did either. The caller holds
+// passMu.
+func (t *settler) pack(s *Store) bool {
+	if list := t.packer.take(); len(list) > 0 {
 		g := newSegment(list)
 		for i, h := range list {
 			s.move(h, &g.slots[i].held)
 		}
+		return true
 	}
+	g := t.takeSparse()
+	if g != nil {
+		t.packer.clear(g)
+	}
+	return g != nil
 }
 
 // move puts a copy in the place of a record. What the settler has not been told of as gone is on trial in the overlay or in ristretto, which

@@ -88,9 +88,13 @@ func (w *writer) same(it *item, p []byte) bool {
 // storedBody says where the body of the record of h is, if there is one.
 func (s *Store) storedBody(h uint64) (r ref, ok bool) {
 	_ = s.view(func(tx *bbolt.Tx) error { // what can not be read is written anew
-		head, err := decodeHeader(tx.Bucket(bucketRecords).Get(key64(h)))
+		v, err := find(tx, h)
+		if err != nil {
+			return err
+		}
+		head, err := decodeHeader(v)
 		r, ok = head.body, err == nil && head.body.kind != bodyNone
-		return nil
+		return err
 	})
 	return r, ok
 }
@@ -207,7 +211,7 @@ func (t *txn) applyOne(it item) error {
 		return t.remove(it.o.hash, 0)
 	}
 	if !it.fresh {
-		if err := t.remove(it.o.hash, it.ref.id); err != nil {
+		if _, err := t.drop(it.o.hash, it.ref.id); err != nil {
 			return err
 		}
 	}

@@ -77,10 +77,12 @@ func TestDamage(t *testing.T) {
 		"body file grown":                     {spoilFiles(func(t *testing.T, p string) { truncate(t, p, 10<<20) }), inFile},
 		"body file missing":                   {spoilFiles(func(t *testing.T, p string) { _ = os.Remove(p) }), inFile},
 		"bit flipped in a body in the index":  {flipValues(bucketBodies), inDB},
-		"bit flipped in the metadata":         {flipValues(bucketRecords), sizes},
+		"bit flipped in the metadata":         {flipValues(bucketOrder), append([]int{0}, inDB...)},
+		"bit flipped in metadata of files":    {flipValues(bucketFileOrder), inFile},
+		"bit flipped in the index":            {flipValues(bucketRecent), sizes},
 		"all bodies missing in the index":     {emptyBucket(bucketBodies), inDB},
 		"owners of body files missing":        {emptyBucket(bucketFiles), nil},
-		"order of use missing":                {emptyBucket(bucketOrder), nil},
+		"metadata missing":                    {emptyBucket(bucketOrder), append([]int{0}, inDB...)},
 		"nothing is wrong, so nothing is bad": {func(*testing.T, string) {}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

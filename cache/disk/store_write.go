@@ -42,9 +42,9 @@ func (s *Store) peek(h uint64, key string) (f found, seen uint64) {
 	}
 	none := false
 	_ = s.view(func(tx *bbolt.Tx) error { // what can not be read is not there
-		v := tx.Bucket(bucketRecords).Get(key64(h))
-		if none = v == nil; none {
-			return nil
+		v, err := find(tx, h)
+		if none = v == nil && err == nil; err != nil || none {
+			return err
 		}
 		r, head, err := decodeValue(v)
 		if err == nil && r.Key == key && s.countsToken(head.token) {

@@ -194,6 +194,9 @@ func (w *writer) commit(bounded bool, f func(*txn) error) error {
 		if err := f(t); err != nil {
 			return err
 		}
+		if err := t.settle(); err != nil {
+			return err
+		}
 		if err := t.save(); err != nil {
 			return err
 		}

@@ -108,7 +108,8 @@ func (t *txn) toEnd(c candidate) error {
 	if err := put64(c.order, t.st.place, v); err != nil {
 		return err
 	}
-	return t.setLocation(c.hash, c.at.at(t.st.place))
+	t.setLocation(c.hash, c.at.at(t.st.place))
+	return nil
 }
 
 func (t *txn) evictOne(c candidate) error {

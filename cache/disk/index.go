@@ -18,8 +18,8 @@ const formatVersion = 2
 // Buckets and keys, see docs/disk-format.md.
 var (
 	bucketMeta    = []byte("meta")
-	bucketRecords = []byte("records") // key hash → location
-	bucketRecent  = []byte("recent")  // the same, newer: changes that wait to be settled in records
+	bucketRecords = []byte("records") // groups of key hashes and where their records are
+	bucketRecent  = []byte("recent")  // the same, newer: what waits to be settled in records
 	bucketBodies  = []byte("bodies")  // body id, number of chunk → owner's key hash, content
 	bucketFiles   = []byte("files")   // body id → owner's key hash, size
 
@@ -121,8 +121,8 @@ type state struct {
 	place     uint64 // the next position in the order of use
 	token     uint64 // the highest of any record
 	floor     uint64 // records up to this token do not count
-	changes   uint64 // of the index since a slice was settled last
-	slice     uint64 // the one to be settled next
+	recent    uint64 // entries in the bucket of that name
+	settled   uint64 // the hash up to which they were settled last
 }
 
 const stateSize = 68
@@ -131,7 +131,7 @@ func (st *state) encode() []byte {
 	b := make([]byte, 0, stateSize)
 	b = binary.BigEndian.AppendUint64(b, st.seed)
 	b = binary.BigEndian.AppendUint32(b, st.epoch)
-	for _, n := range []uint64{st.records, st.fileBytes, st.place, st.token, st.floor, st.changes, st.slice} {
+	for _, n := range []uint64{st.records, st.fileBytes, st.place, st.token, st.floor, st.recent, st.settled} {
 		b = binary.BigEndian.AppendUint64(b, n)
 	}
 	return b
@@ -143,7 +143,7 @@ func decodeState(b []byte) (st state, err error) {
 	}
 	st.seed = binary.BigEndian.Uint64(b)
 	st.epoch = binary.BigEndian.Uint32(b[8:])
-	for i, n := range []*uint64{&st.records, &st.fileBytes, &st.place, &st.token, &st.floor, &st.changes, &st.slice} {
+	for i, n := range []*uint64{&st.records, &st.fileBytes, &st.place, &st.token, &st.floor, &st.recent, &st.settled} {
 		*n = binary.BigEndian.Uint64(b[12+8*i:])
 	}
 	return st, nil

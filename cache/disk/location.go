@@ -1,7 +1,6 @@
 package disk
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"iter"
@@ -27,19 +26,13 @@ func (l location) file() bool { return l&1 != 0 }
 // at is another place in the same order.
 func (l location) at(place uint64) location { return location(place<<1) | l&1 }
 
-func decodeLocation(v []byte) location {
-	if len(v) != 8 {
-		return 0 // as if it were not there: its value is left behind, and eviction comes upon that
-	}
-	return location(be64(v))
-}
-
 // locate looks up the record of h. What recent says of it, that it is gone too, is newer than records.
 func locate(recent, records *bbolt.Bucket, h uint64) location {
-	if v := get64(recent, h); v != nil {
-		return decodeLocation(v)
+	l, ok := lookup(recent, h)
+	if !ok {
+		l, _ = lookup(records, h)
 	}
-	return decodeLocation(get64(records, h))
+	return l
 }
 
 // find returns the value of the record of h, nil if there is none. An index that points nowhere, or at the value of another, is damage.
@@ -67,96 +60,75 @@ func valueAt(tx *bbolt.Tx, l location, h uint64) ([]byte, error) {
 // locations lists key hashes, from one on and in their order, and where their records are.
 func locations(tx *bbolt.Tx, from uint64) iter.Seq2[uint64, location] {
 	return func(yield func(uint64, location) bool) {
-		recent, records := tx.Bucket(bucketRecent).Cursor(), tx.Bucket(bucketRecords).Cursor()
-		rk, rv := recent.Seek(key64(from))
-		k, v := records.Seek(key64(from))
-		for rk != nil || k != nil {
-			key, l := k, v
-			order := compareKeys(rk, k)
-			if order <= 0 {
-				key, l = rk, rv
-				rk, rv = recent.Next()
+		recent, records := seekPairs(tx.Bucket(bucketRecent), from), seekPairs(tx.Bucket(bucketRecords), from)
+		a, more := recent.next()
+		b, moreB := records.next()
+		for more || moreB {
+			e := b
+			takeA, takeB := more && (!moreB || a.hash <= b.hash), moreB && (!more || b.hash <= a.hash)
+			if takeB {
+				b, moreB = records.next()
 			}
-			if order >= 0 {
-				k, v = records.Next()
+			if takeA { // the newer one of both
+				e = a
+				a, more = recent.next()
 			}
-			if l := decodeLocation(l); l != 0 && !yield(be64(key), l) {
+			if e.at != 0 && !yield(e.hash, e.at) {
 				return
 			}
 		}
 	}
 }
 
-// compareKeys orders keys; nil, the end of a bucket, comes last.
-func compareKeys(a, b []byte) int {
-	switch {
-	case a == nil:
-		return 1
-	case b == nil:
-		return -1
-	default:
-		return bytes.Compare(a, b)
-	}
-}
-
 const (
-	// sliceCount is in how many slices recent is settled, one after another: by the upper sliceBits of the hash.
-	sliceCount = 1 << sliceBits
-	sliceBits  = 4
-	// minStep and maxStep bound after how many changes of the index the next slice is settled. Recent holds 16 times as many at most.
-	minStep, maxStep = 32, 2048
+	// recentMin and recentMax bound how many entries recent holds, and recentShare how many compared with all records: it stays small
+	// beside them. More are settled, a sixteenth of that at a time.
+	recentMin, recentMax = 512, 32 << 10
+	recentShare          = 4
+	settleShare          = 16
 )
 
-// step is after how many changes the next slice is settled. It grows with the store, beside which recent stays small.
-func (st *state) step() uint64 { return min(max(st.records/(4*sliceCount), minStep), maxStep) }
+func (st *state) recentLimit() uint64 {
+	return min(max(st.records/recentShare, recentMin), recentMax)
+}
 
 // setLocation notes where the record of h is; the zero location that it is gone.
-func (t *txn) setLocation(h uint64, l location) error {
-	t.st.changes++
-	return put64(t.recent, h, t.keep64(uint64(l)))
+func (t *txn) setLocation(h uint64, l location) { t.moved[h] = l }
+
+// index brings what has moved into the index.
+func (t *txn) index() error {
+	list := make([]pair, 0, len(t.moved))
+	for h, l := range t.moved {
+		list = append(list, pair{h, l})
+	}
+	sortPairs(list)
+	grown, err := t.change(t.recent, list, true)
+	if err != nil {
+		return err
+	}
+	t.st.recent += uint64(grown)
+	return t.settle()
 }
 
-// settle moves the slices whose turn it is from recent to records, where a leaf then takes several changes at once: hashes are random,
-// and a change of its own for each costs a page each.
+// settle moves entries from recent to records, a stretch of hashes at a time, the one after another: so a page there takes several
+// changes at once, where each new record would cost a page of its own.
 func (t *txn) settle() error {
-	for t.st.changes >= t.st.step() {
-		t.st.changes -= t.st.step()
-		if err := t.settleSlice(t.st.slice % sliceCount); err != nil {
+	for t.st.recent > t.st.recentLimit() {
+		list, next, err := takeGroups(t.recent, t.st.settled, int(t.st.recentLimit()/settleShare))
+		if err != nil {
 			return err
 		}
-		t.st.slice = (t.st.slice + 1) % sliceCount
-	}
-	return nil
-}
-
-func (t *txn) settleSlice(n uint64) error {
-	type change struct {
-		hash uint64
-		at   location
-	}
-	var list []change
-	c := t.recent.Cursor()
-	for k, v := c.Seek(key64(n << (64 - sliceBits))); k != nil && be64(k)>>(64-sliceBits) == n; k, v = c.Next() {
-		list = append(list, change{be64(k), decodeLocation(v)})
-	}
-	for i := len(list) - 1; i >= 0; i-- { // from the end: what follows in a leaf need not move
-		if err := delete64(t.recent, list[i].hash); err != nil {
-			return err
+		if len(list) == 0 && t.st.settled == 0 {
+			t.st.recent = 0 // the count was wrong
+			return nil
 		}
-	}
-	for _, ch := range list {
-		if err := t.settleOne(ch.hash, ch.at); err != nil {
+		t.st.settled = next
+		t.st.recent -= min(uint64(len(list)), t.st.recent)
+		if _, err := t.change(t.records, list, false); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (t *txn) settleOne(h uint64, l location) error {
-	if l == 0 {
-		return delete64(t.records, h)
-	}
-	return put64(t.records, h, t.keep64(uint64(l)))
 }
 
 // key64 is n as a database key.
@@ -181,4 +153,10 @@ func delete64(b *bbolt.Bucket, n uint64) error {
 	var k [8]byte
 	binary.BigEndian.PutUint64(k[:], n)
 	return b.Delete(k[:])
+}
+
+func seek64(c *bbolt.Cursor, n uint64) (key, value []byte) {
+	var k [8]byte
+	binary.BigEndian.PutUint64(k[:], n)
+	return c.Seek(k[:])
 }

@@ -1,7 +1,6 @@
 package disk
 
 import (
-	"encoding/binary"
 	"errors"
 	"slices"
 
@@ -16,41 +15,14 @@ const blockSize = 4096
 // txn is one write transaction. Its changes to the state and its list of files count only if the commit succeeds. Not safe for
 // concurrent use; the writer's own.
 type txn struct {
+	*scratch
 	st                    state
 	meta, records, recent *bbolt.Bucket
 	bodies, files         *bbolt.Bucket
 	order                 [2]*bbolt.Bucket // of records without and with a file
 	unlink                []uint64         // body files whose records are gone
 	evicted               []victim
-	freedDB, freedFiles   int64  // room that evictions made, about
-	buf                   []byte // a value while it is made
-	arena                 []byte // what bbolt keeps until the commit
-}
-
-// arenaSize is what an arena is made of: dozens of values and chunks.
-const arenaSize = 64 << 10
-
-// keep copies parts, one after another, to where they stay until the commit.
-func (t *txn) keep(parts ...[]byte) []byte {
-	n := 0
-	for _, p := range parts {
-		n += len(p)
-	}
-	if n > cap(t.arena)-len(t.arena) {
-		t.arena = make([]byte, 0, max(n, arenaSize))
-	}
-	start := len(t.arena)
-	for _, p := range parts {
-		t.arena = append(t.arena, p...)
-	}
-	return t.arena[start:len(t.arena):len(t.arena)]
-}
-
-// keep64 keeps n in big endian.
-func (t *txn) keep64(n uint64) []byte {
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], n)
-	return t.keep(b[:])
+	freedDB, freedFiles   int64 // room that evictions made, about
 }
 
 // victim is a record that eviction removed.
@@ -59,8 +31,10 @@ type victim struct {
 	expired     bool
 }
 
-func newTxn(tx *bbolt.Tx, st state) *txn {
+func newTxn(tx *bbolt.Tx, st state, s *scratch) *txn {
+	s.reset()
 	t := &txn{
+		scratch: s,
 		st:      st,
 		meta:    tx.Bucket(bucketMeta),
 		records: tx.Bucket(bucketRecords),
@@ -97,7 +71,8 @@ func (t *txn) insert(h uint64, r *cache.Record, b ref, content []byte) error {
 	if err := put64(t.orderOf(b.kind), t.st.place, t.keep(t.buf)); err != nil {
 		return err
 	}
-	return t.setLocation(h, locationOf(t.st.place, b.kind))
+	t.setLocation(h, locationOf(t.st.place, b.kind))
+	return nil
 }
 
 // errNoBody means that the body that a record came with is not stored any more.
@@ -135,15 +110,20 @@ func (t *txn) has(b ref) bool {
 }
 
 // locate looks up the record of h.
-func (t *txn) locate(h uint64) location { return locate(t.recent, t.records, h) }
+func (t *txn) locate(h uint64) location {
+	if l, ok := t.moved[h]; ok {
+		return l
+	}
+	return locate(t.recent, t.records, h)
+}
 
 // remove forgets the record of h, and its body unless that is keep or belongs to another record by now.
 func (t *txn) remove(h, keep uint64) error {
 	had, err := t.drop(h, keep)
-	if err != nil || !had {
-		return err
+	if err == nil && had {
+		t.setLocation(h, 0)
 	}
-	return t.setLocation(h, 0)
+	return err
 }
 
 // drop is remove, but the index still points where the value was: the caller changes that if there was one.

@@ -27,6 +27,7 @@ func (s *Store) batch() (bytes int64, ops int) {
 type writer struct {
 	s       *Store
 	st      state
+	scratch scratch
 	wakes   chan struct{} // holds one wake-up
 	flushes chan flush
 	aborted atomic.Bool // a flush at the end ran out of time
@@ -188,13 +189,13 @@ func (s *Store) current(list []*op) []*op {
 func (w *writer) commit(bounded bool, f func(*txn) error) error {
 	var t *txn
 	err := w.update(bounded, func(tx *bbolt.Tx) error {
-		t = newTxn(tx, w.st)
+		t = newTxn(tx, w.st, &w.scratch)
 		t.st.epoch = w.s.ids.epoch()
 		t.st.floor = max(t.st.floor, uint64(w.s.gauges.floor.Load()))
 		if err := f(t); err != nil {
 			return err
 		}
-		if err := t.settle(); err != nil {
+		if err := t.index(); err != nil {
 			return err
 		}
 		if err := t.save(); err != nil {

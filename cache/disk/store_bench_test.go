@@ -13,33 +13,59 @@ import (
 	"github.com/swrproxy/swrproxy/cache/cachetest"
 )
 
-// BenchmarkStore is what the store itself costs for a record of 1 KiB with a new key, among 100,000 others and without eviction: from
-// Put until it is committed. Making the records does not count.
+// BenchmarkStore is what the store itself costs for a record of 1 KiB among 100,000 and more, without eviction: from Put until it is
+// committed. Making the records does not count. New keys are those of misses; those of "again" are stored already with the same body, as
+// after a refresh.
 func BenchmarkStore(b *testing.B) {
+	for _, name := range []string{"new", "again"} {
+		b.Run(name, func(b *testing.B) { benchmarkStore(b, name == "again") })
+	}
+}
+
+func benchmarkStore(b *testing.B, again bool) {
 	s, err := Open(Options{Path: b.TempDir(), Max: 8 << 30, Queue: 64 << 20})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer shut(b, s)
-	random := rand.New(rand.NewPCG(1, 2))
-	batch := make([]*cache.Record, 4096)
+	body := cache.MemoryBody(cachetest.Content("body", 1, 1024))
 	token := uint64(0)
-	refill := func() {
-		for i := range batch {
-			token++
-			batch[i] = cachetest.Record(fmt.Sprintf("default\x00http://example.org/some/path/%x", random.Uint64()), token, 1024)
-		}
+	record := func(n uint64) *cache.Record {
+		token++
+		r := cachetest.Record(fmt.Sprintf("default\x00http://example.org/some/path/%x", n), token, 0)
+		r.Body = body
+		return r
 	}
+	batch := make([]*cache.Record, 4096)
 	store := func(list []*cache.Record) {
 		for _, r := range list {
 			put(b, s, r)
 		}
 		flushed(b, s)
 	}
+	stored := uint64(0)
+	refill := func() {
+		for i := range batch {
+			batch[i] = record(stored)
+			stored++
+		}
+	}
 	for range 25 {
 		refill()
 		store(batch)
 	}
+	random := rand.New(rand.NewPCG(1, 2))
+	if again {
+		refill = func() {
+			for i := range batch {
+				batch[i] = record(random.Uint64N(stored))
+			}
+		}
+	}
+	measureStore(b, batch, refill, store)
+}
+
+func measureStore(b *testing.B, batch []*cache.Record, refill func(), store func([]*cache.Record)) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	cpu := int64(0)

@@ -20,6 +20,7 @@ type candidate struct {
 	order        *bbolt.Bucket
 	at           location
 	hash, token  uint64
+	body         ref
 	inDB, inFile int64 // bytes that its removal would free
 }
 
@@ -84,42 +85,50 @@ func (t *txn) newCandidate(order *bbolt.Bucket, place uint64, v []byte) candidat
 		c.hash = be64(v[offHash:])
 	}
 	if h, err := decodeHeader(v); err == nil {
-		c.token = h.token
-		switch h.body.kind {
-		case bodyInline:
-			c.inDB += h.body.size
-		case bodyFile:
-			c.inFile = blocks(h.body.size)
-		}
+		c.token, c.body = h.token, h.body
+	}
+	switch c.body.kind {
+	case bodyInline:
+		c.inDB += c.body.size
+	case bodyFile:
+		c.inFile = blocks(c.body.size)
 	}
 	return c
 }
 
 // toEnd gives a record the latest place.
 func (t *txn) toEnd(c candidate) error {
+	if t.locate(c.hash) != c.at {
+		return t.clear(c)
+	}
 	v := t.keep(get64(c.order, c.at.place()))
 	if err := delete64(c.order, c.at.place()); err != nil {
 		return err
 	}
-	if t.locate(c.hash) != c.at {
-		return nil // the value was left behind
-	}
 	t.st.place++
-	if err := put64(c.order, t.st.place, v); err != nil {
-		return err
-	}
-	t.setLocation(c.hash, c.at.at(t.st.place))
-	return nil
+	t.setLocation(c.hash, c.at.moved(t.st.place))
+	return put64(c.order, t.st.place, v)
 }
 
 func (t *txn) evictOne(c candidate) error {
 	if t.locate(c.hash) != c.at {
-		return delete64(c.order, c.at.place()) // left behind
+		return t.clear(c)
 	}
 	t.evicted = append(t.evicted, victim{c.hash, c.token, isExpired(get64(c.order, c.at.place()))})
 	t.freedDB += c.inDB
 	t.freedFiles += c.inFile
 	return t.remove(c.hash, 0)
+}
+
+// clear removes a value that damage to the index left behind, and its body unless that is in use.
+func (t *txn) clear(c candidate) error {
+	now, err := decodeHeader(t.value(t.locate(c.hash)))
+	if err != nil || now.body.id != c.body.id {
+		if err := t.removeBody(c.hash, c.body); err != nil {
+			return err
+		}
+	}
+	return delete64(c.order, c.at.place())
 }
 
 // isExpired tells whether the record could not have answered without its origin any more.

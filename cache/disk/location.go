@@ -23,8 +23,8 @@ func (l location) place() uint64 { return uint64(l >> 1) }
 
 func (l location) file() bool { return l&1 != 0 }
 
-// at is another place in the same order.
-func (l location) at(place uint64) location { return location(place<<1) | l&1 }
+// moved is another place in the same order.
+func (l location) moved(place uint64) location { return location(place<<1) | l&1 }
 
 // locate looks up the record of h. What recent says of it, that it is gone too, is newer than records.
 func locate(recent, records *bbolt.Bucket, h uint64) location {

@@ -1,7 +1,5 @@
 package disk
 
-import "encoding/binary"
-
 const (
 	// scratchBlock is the size of a block: dozens of values and chunks.
 	scratchBlock = 64 << 10
@@ -59,6 +57,3 @@ func (s *scratch) keep(parts ...[]byte) []byte {
 	}
 	return dst
 }
-
-// keep64 keeps n in big endian.
-func (s *scratch) keep64(n uint64) []byte { return binary.BigEndian.AppendUint64(s.grab(8)[:0], n) }

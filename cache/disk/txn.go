@@ -117,6 +117,9 @@ func (t *txn) locate(h uint64) location {
 	return locate(t.recent, t.records, h)
 }
 
+// value returns the value at l, nil if there is none.
+func (t *txn) value(l location) []byte { return get64(t.order[l&1], l.place()) }
+
 // remove forgets the record of h, and its body unless that is keep or belongs to another record by now.
 func (t *txn) remove(h, keep uint64) error {
 	had, err := t.drop(h, keep)
@@ -133,8 +136,7 @@ func (t *txn) drop(h, keep uint64) (had bool, err error) {
 		return false, nil
 	}
 	t.st.records--
-	order := t.order[l&1]
-	head, err := decodeHeader(get64(order, l.place()))
+	head, err := decodeHeader(t.value(l))
 	if err == nil && head.hash != h {
 		return true, nil // the index is damaged: this is another's value
 	}
@@ -142,8 +144,8 @@ func (t *txn) drop(h, keep uint64) (had bool, err error) {
 		if err := t.removeBody(h, head.body); err != nil {
 			return true, err
 		}
-	} // a damaged value leaves its body behind
-	return true, delete64(order, l.place())
+	} // the body of a damaged value is left behind
+	return true, delete64(t.order[l&1], l.place())
 }
 
 func (t *txn) removeBody(h uint64, b ref) error {

@@ -122,7 +122,7 @@ type state struct {
 	token     uint64 // the highest of any record
 	floor     uint64 // records up to this token do not count
 	recent    uint64 // entries in the bucket of that name
-	settled   uint64 // the hash up to which they were settled last
+	settled   uint64 // the hash from which they are settled next
 }
 
 const stateSize = 68

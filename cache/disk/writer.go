@@ -176,7 +176,7 @@ func (s *Store) putBack(list []*op) {
 func (s *Store) current(list []*op) []*op {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	var out []*op
+	out := make([]*op, 0, len(list))
 	for _, o := range list {
 		if s.queue.latest[o.hash] == o {
 			out = append(out, o)

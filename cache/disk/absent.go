@@ -6,7 +6,7 @@ import "sync/atomic"
 const absentSlots = 1 << 14
 
 // absent remembers, in slots that a later key takes over, hashes of keys that the database does not hold. Of a miss that is stored the
-// engine asks three times, Put and the writer once each; so one of them looks. What is in it is right whenever it is read: only the writer
+// engine asks three times and Put once; so one of them looks, and tells the writer. What is in it is right whenever it is read: only the writer
 // puts keys into the database, and it takes theirs out of here before they leave the queue.
 //
 // Safe for concurrent use.

@@ -36,7 +36,6 @@ func (w *writer) write(list []*op) error {
 // item is a change as it goes into the database.
 type item struct {
 	o       *op
-	fresh   bool // the database has no record of the key
 	ref     ref
 	content []byte // an inline body to write
 	file    bool   // a body file to write
@@ -47,7 +46,7 @@ type item struct {
 
 // plan decides where the body of o goes.
 func (w *writer) plan(o *op) item {
-	it := item{o: o, fresh: w.s.absent.has(o.hash)}
+	it := item{o: o}
 	if o.rec == nil {
 		return it
 	}
@@ -56,7 +55,7 @@ func (w *writer) plan(o *op) item {
 	case o.body != nil:
 		it.ref = o.body.ref
 	case b.Size() == 0:
-	case inMemory && !it.fresh && w.same(&it, p):
+	case inMemory && !o.fresh && w.same(&it, p):
 	case b.Size() > maxInline:
 		it.ref = ref{kind: bodyFile, id: w.s.ids.next(), size: b.Size()}
 		it.file = true
@@ -88,9 +87,13 @@ func (w *writer) same(it *item, p []byte) bool {
 // storedBody says where the body of the record of h is, if there is one.
 func (s *Store) storedBody(h uint64) (r ref, ok bool) {
 	_ = s.view(func(tx *bbolt.Tx) error { // what can not be read is written anew
-		head, err := decodeHeader(tx.Bucket(bucketRecords).Get(key64(h)))
+		v, err := find(tx, h)
+		if err != nil {
+			return err
+		}
+		head, err := decodeHeader(v)
 		r, ok = head.body, err == nil && head.body.kind != bodyNone
-		return nil
+		return err
 	})
 	return r, ok
 }
@@ -206,8 +209,8 @@ func (t *txn) applyOne(it item) error {
 	if it.o.rec == nil || it.gone || adopts && !t.has(it.ref) {
 		return t.remove(it.o.hash, 0)
 	}
-	if !it.fresh {
-		if err := t.remove(it.o.hash, it.ref.id); err != nil {
+	if !it.o.fresh {
+		if _, err := t.drop(it.o.hash, it.ref.id); err != nil {
 			return err
 		}
 	}

@@ -163,7 +163,12 @@ func (s *Store) lost(r ref, why error) {
 		if owner, ok = ownerOf(tx, r); !ok {
 			return nil
 		}
-		h, err := decodeHeader(tx.Bucket(bucketRecords).Get(key64(owner)))
+		v, err := find(tx, owner)
+		if err != nil {
+			ok = false
+			return err
+		}
+		h, err := decodeHeader(v)
 		ok = err == nil && h.body.id == r.id
 		token = h.token
 		return nil
@@ -178,7 +183,7 @@ func ownerOf(tx *bbolt.Tx, r ref) (owner uint64, ok bool) {
 	if r.kind == bodyInline {
 		return chunkOwner(tx.Bucket(bucketBodies), r.id)
 	}
-	v := tx.Bucket(bucketFiles).Get(key64(r.id))
+	v := get64(tx.Bucket(bucketFiles), r.id)
 	if len(v) < ownerSize {
 		return 0, false
 	}

@@ -108,31 +108,34 @@ func (s *Store) offline(f func(*bbolt.Tx) error) error {
 
 func (s *Store) checkRecords(ctx context.Context, rep *Report) error {
 	return s.offline(func(tx *bbolt.Tx) error {
-		return tx.Bucket(bucketRecords).ForEach(func(k, v []byte) error {
-			if err := s.checkRecord(tx, k, v, rep); err != nil {
-				rep.problem("record %x: %v", k, err)
+		for h, l := range locations(tx, 0) {
+			if err := s.checkRecord(tx, h, l, rep); err != nil {
+				rep.problem("record %016x: %v", h, err)
 			}
-			return ctx.Err()
-		})
+			if ctx.Err() != nil {
+				break
+			}
+		}
+		return ctx.Err()
 	})
 }
 
-func (s *Store) checkRecord(tx *bbolt.Tx, k, v []byte, rep *Report) error {
+func (s *Store) checkRecord(tx *bbolt.Tx, h uint64, l location, rep *Report) error {
+	v, err := valueAt(tx, l, h)
+	if err != nil {
+		return err
+	}
 	r, head, err := decodeValue(v)
 	if err != nil {
 		return err
 	}
 	rep.Records++
 	rep.Bytes += head.body.size
-	if h := s.hash(r.Key); h != be64(k) {
-		return fmt.Errorf("%w: key %q belongs under %016x", errDamaged, r.Key, h)
+	if want := s.hash(r.Key); want != h {
+		return fmt.Errorf("%w: key %q belongs under %016x", errDamaged, r.Key, want)
 	}
-	order := bucketOrder
-	if head.body.kind == bodyFile {
-		order = bucketFileOrder
-	}
-	if o := tx.Bucket(order).Get(key64(head.place)); len(o) != orderSize || be64(o) != be64(k) {
-		return fmt.Errorf("%w: no place in the order of use", errDamaged)
+	if l.file() != (head.body.kind == bodyFile) {
+		return fmt.Errorf("%w: in the wrong order of use", errDamaged)
 	}
 	return s.checkBody(tx, head.body)
 }
@@ -162,7 +165,7 @@ func (s *Store) checkFiles(rep *Report) {
 	err = s.offline(func(tx *bbolt.Tx) error {
 		for _, name := range names {
 			id, err := strconv.ParseUint(filepath.Base(name), 16, 64)
-			if err != nil || tx.Bucket(bucketFiles).Get(key64(id)) == nil {
+			if err != nil || get64(tx.Bucket(bucketFiles), id) == nil {
 				rep.Orphans++
 			}
 		}

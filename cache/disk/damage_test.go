@@ -63,6 +63,20 @@ func flipValues(bucket []byte) func(*testing.T, string) {
 	}
 }
 
+// flipLocations spoils every entry of the index.
+func flipLocations(t *testing.T, dir string) {
+	editIndex(t, dir, func(tx *bbolt.Tx) error {
+		b := tx.Bucket(bucketRecent)
+		return b.ForEach(func(k, v []byte) error {
+			v = slices.Clone(v)
+			for i := pairSize - 1; i < len(v); i += pairSize {
+				v[i] ^= 1
+			}
+			return b.Put(slices.Clone(k), v)
+		})
+	})
+}
+
 // No damaged byte leaves: what was spoiled is a miss, counted, and gone; the rest is whole.
 func TestDamage(t *testing.T) {
 	t.Parallel()
@@ -77,10 +91,12 @@ func TestDamage(t *testing.T) {
 		"body file grown":                     {spoilFiles(func(t *testing.T, p string) { truncate(t, p, 10<<20) }), inFile},
 		"body file missing":                   {spoilFiles(func(t *testing.T, p string) { _ = os.Remove(p) }), inFile},
 		"bit flipped in a body in the index":  {flipValues(bucketBodies), inDB},
-		"bit flipped in the metadata":         {flipValues(bucketRecords), sizes},
+		"bit flipped in the metadata":         {flipValues(bucketOrder), append([]int{0}, inDB...)},
+		"bit flipped in metadata of files":    {flipValues(bucketFileOrder), inFile},
+		"bit flipped in the index":            {flipLocations, sizes},
 		"all bodies missing in the index":     {emptyBucket(bucketBodies), inDB},
 		"owners of body files missing":        {emptyBucket(bucketFiles), nil},
-		"order of use missing":                {emptyBucket(bucketOrder), nil},
+		"metadata missing":                    {emptyBucket(bucketOrder), append([]int{0}, inDB...)},
 		"nothing is wrong, so nothing is bad": {func(*testing.T, string) {}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

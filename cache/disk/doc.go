@@ -15,6 +15,9 @@
 // writer, takes what has gathered, makes room, writes and syncs body files beside their place, renames them, and commits all of it
 // in one transaction. So a crash loses at most what gathered since the last commit, about half a second.
 //
+// What a record consists of goes to the end of its bucket, where a page takes many; only the index is in the order of random hashes. It
+// holds 16 bytes a record, and its changes gather in a small bucket until a page of the large one takes several at once.
+//
 // Which keys the database lacks is remembered for some thousand, so that a miss that is stored costs one look at it, not five.
 //
 // Each value carries a checksum over its metadata, and each body one of its own. Small bodies are checked whenever they are read, body

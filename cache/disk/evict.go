@@ -18,8 +18,10 @@ const (
 // candidate is a record that may have to go.
 type candidate struct {
 	order        *bbolt.Bucket
-	place, hash  uint64
-	inDB, inFile int64
+	at           location
+	hash, token  uint64
+	body         ref
+	inDB, inFile int64 // bytes that its removal would free
 }
 
 // evict removes records of the given orders until enough says so, or about most of them. It tells whether any went.
@@ -47,7 +49,7 @@ func (t *txn) evict(tc *touched, most int, orders []*bbolt.Bucket, enough func()
 // candidates lists the records unused for longest. Those read lately move to the end of their order instead.
 func (t *txn) candidates(tc *touched, orders []*bbolt.Bucket) (list []candidate, err error) {
 	for _, order := range orders {
-		found, again := oldest(order, tc)
+		found, again := t.oldest(order, tc)
 		list = append(list, found...)
 		for _, c := range again {
 			if err := t.toEnd(c); err != nil {
@@ -55,18 +57,15 @@ func (t *txn) candidates(tc *touched, orders []*bbolt.Bucket) (list []candidate,
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b candidate) int { return cmp.Compare(a.place, b.place) })
+	slices.SortFunc(list, func(a, b candidate) int { return cmp.Compare(a.at.place(), b.at.place()) })
 	return list[:min(len(list), evictWindow)], nil
 }
 
 // oldest lists the first of an order, and those before them that were read lately.
-func oldest(order *bbolt.Bucket, tc *touched) (list, again []candidate) {
+func (t *txn) oldest(order *bbolt.Bucket, tc *touched) (list, again []candidate) {
 	cur := order.Cursor()
 	for k, v := cur.First(); k != nil && len(list) < evictWindow; k, v = cur.Next() {
-		c := candidate{order: order, place: be64(k)}
-		if len(v) == orderSize {
-			c.hash, c.inDB, c.inFile = be64(v), int64(be64(v[8:])), int64(be64(v[16:]))
-		}
+		c := t.newCandidate(order, be64(k), v)
 		if len(again) < secondChances && tc.take(c.hash) {
 			again = append(again, c)
 		} else {
@@ -76,33 +75,60 @@ func oldest(order *bbolt.Bucket, tc *touched) (list, again []candidate) {
 	return list, again
 }
 
+// newCandidate reads what eviction needs to know from a value.
+func (t *txn) newCandidate(order *bbolt.Bucket, place uint64, v []byte) candidate {
+	c := candidate{order: order, at: locationOf(place, bodyNone), inDB: int64(len(v))}
+	if order == t.order[1] {
+		c.at = locationOf(place, bodyFile)
+	}
+	if len(v) >= offVersion {
+		c.hash = be64(v[offHash:])
+	}
+	if h, err := decodeHeader(v); err == nil {
+		c.token, c.body = h.token, h.body
+	}
+	switch c.body.kind {
+	case bodyInline:
+		c.inDB += c.body.size
+	case bodyFile:
+		c.inFile = blocks(c.body.size)
+	}
+	return c
+}
+
 // toEnd gives a record the latest place.
 func (t *txn) toEnd(c candidate) error {
-	if err := c.order.Delete(key64(c.place)); err != nil {
-		return err
+	if t.locate(c.hash) != c.at {
+		return t.clear(c)
 	}
-	v := append([]byte(nil), t.records.Get(key64(c.hash))...)
-	if h, err := decodeHeader(v); err != nil || h.place != c.place {
-		return nil // the place was left behind
+	v := t.keep(get64(c.order, c.at.place()))
+	if err := delete64(c.order, c.at.place()); err != nil {
+		return err
 	}
 	t.st.place++
-	copy(v, key64(t.st.place))
-	if err := t.records.Put(key64(c.hash), v); err != nil {
-		return err
-	}
-	return c.order.Put(key64(t.st.place), orderEntry(c.hash, c.inDB, c.inFile))
+	t.setLocation(c.hash, c.at.moved(t.st.place))
+	return put64(c.order, t.st.place, v)
 }
 
 func (t *txn) evictOne(c candidate) error {
-	v := t.records.Get(key64(c.hash))
-	head, err := decodeHeader(v)
-	if err != nil || head.place != c.place {
-		return c.order.Delete(key64(c.place)) // left behind
+	if t.locate(c.hash) != c.at {
+		return t.clear(c)
 	}
-	t.evicted = append(t.evicted, victim{c.hash, head.token, isExpired(v)})
+	t.evicted = append(t.evicted, victim{c.hash, c.token, isExpired(get64(c.order, c.at.place()))})
 	t.freedDB += c.inDB
 	t.freedFiles += c.inFile
 	return t.remove(c.hash, 0)
+}
+
+// clear removes a value that damage to the index left behind, and its body unless that is in use.
+func (t *txn) clear(c candidate) error {
+	now, err := decodeHeader(t.value(t.locate(c.hash)))
+	if err != nil || now.body.id != c.body.id {
+		if err := t.removeBody(c.hash, c.body); err != nil {
+			return err
+		}
+	}
+	return delete64(c.order, c.at.place())
 }
 
 // isExpired tells whether the record could not have answered without its origin any more.

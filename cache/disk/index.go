@@ -13,16 +13,17 @@ import (
 )
 
 // formatVersion is the version of the database's layout.
-const formatVersion = 1
+const formatVersion = 2
 
 // Buckets and keys, see docs/disk-format.md.
 var (
 	bucketMeta    = []byte("meta")
-	bucketRecords = []byte("records") // key hash → value
+	bucketRecords = []byte("records") // groups of key hashes and where their records are
+	bucketRecent  = []byte("recent")  // the same, newer: what waits to be settled in records
 	bucketBodies  = []byte("bodies")  // body id, number of chunk → owner's key hash, content
 	bucketFiles   = []byte("files")   // body id → owner's key hash, size
 
-	// Place → key hash, bytes in the database, bytes in a file: of records without and with a file.
+	// Place → value: of records without and with a file.
 	bucketOrder     = []byte("order")
 	bucketFileOrder = []byte("fileorder")
 
@@ -30,7 +31,7 @@ var (
 	keyState  = []byte("state")
 )
 
-var dataBuckets = [][]byte{bucketRecords, bucketBodies, bucketFiles, bucketOrder, bucketFileOrder}
+var dataBuckets = [][]byte{bucketRecords, bucketRecent, bucketBodies, bucketFiles, bucketOrder, bucketFileOrder}
 
 var (
 	errClosed = errors.New("disk: store is closed")
@@ -120,15 +121,17 @@ type state struct {
 	place     uint64 // the next position in the order of use
 	token     uint64 // the highest of any record
 	floor     uint64 // records up to this token do not count
+	recent    uint64 // entries in the bucket of that name
+	settled   uint64 // the hash from which they are settled next
 }
 
-const stateSize = 52
+const stateSize = 68
 
 func (st *state) encode() []byte {
 	b := make([]byte, 0, stateSize)
 	b = binary.BigEndian.AppendUint64(b, st.seed)
 	b = binary.BigEndian.AppendUint32(b, st.epoch)
-	for _, n := range []uint64{st.records, st.fileBytes, st.place, st.token, st.floor} {
+	for _, n := range []uint64{st.records, st.fileBytes, st.place, st.token, st.floor, st.recent, st.settled} {
 		b = binary.BigEndian.AppendUint64(b, n)
 	}
 	return b
@@ -140,7 +143,7 @@ func decodeState(b []byte) (st state, err error) {
 	}
 	st.seed = binary.BigEndian.Uint64(b)
 	st.epoch = binary.BigEndian.Uint32(b[8:])
-	for i, n := range []*uint64{&st.records, &st.fileBytes, &st.place, &st.token, &st.floor} {
+	for i, n := range []*uint64{&st.records, &st.fileBytes, &st.place, &st.token, &st.floor, &st.recent, &st.settled} {
 		*n = binary.BigEndian.Uint64(b[12+8*i:])
 	}
 	return st, nil
@@ -190,8 +193,3 @@ func initState(db *bbolt.DB, st state) (state, error) {
 	})
 	return st, err
 }
-
-// key64 is n as a database key.
-func key64(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
-
-func be64(b []byte) uint64 { return binary.BigEndian.Uint64(b) }

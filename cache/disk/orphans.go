@@ -78,7 +78,7 @@ func (s *Store) isOrphan(name string, below uint64) bool {
 	}
 	owned := true
 	_ = s.view(func(tx *bbolt.Tx) error { // what can not be told stays
-		owned = tx.Bucket(bucketFiles).Get(key64(id)) != nil
+		owned = get64(tx.Bucket(bucketFiles), id) != nil
 		return nil
 	})
 	return !owned

@@ -16,6 +16,7 @@ type op struct {
 	cost  int64         // of the queue's budget
 	body  *body         // rec's body if it is the store's own
 	kept  *Spool        // what body needs kept on disk until op is done
+	fresh bool          // the database has no record of this hash
 	taken bool          // the writer works on it
 }
 

@@ -219,6 +219,11 @@ func TestQuarantine(t *testing.T) {
 				return tx.Bucket(bucketMeta).Put(keyFormat, binary.BigEndian.AppendUint32(nil, formatVersion+1))
 			})
 		},
+		"earlier version": func(t *testing.T, dir string) {
+			editIndex(t, dir, func(tx *bbolt.Tx) error {
+				return tx.Bucket(bucketMeta).Put(keyFormat, binary.BigEndian.AppendUint32(nil, formatVersion-1))
+			})
+		},
 		"somebody else's database": func(t *testing.T, dir string) {
 			editIndex(t, dir, func(tx *bbolt.Tx) error { return tx.DeleteBucket(bucketMeta) })
 		},

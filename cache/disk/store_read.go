@@ -48,9 +48,9 @@ func (s *Store) read(h uint64, key string, load bool) (r *cache.Record, err erro
 	var head header
 	seen, none := s.removals.Load(), false
 	err = s.view(func(tx *bbolt.Tx) error {
-		v := tx.Bucket(bucketRecords).Get(key64(h))
-		if none = v == nil; none {
-			return nil
+		v, err := find(tx, h)
+		if none = v == nil && err == nil; err != nil || none {
+			return err
 		}
 		if r, head, err = decodeValue(v); err != nil {
 			return err
@@ -144,23 +144,32 @@ type entry struct {
 // page lists records from a hash on. Damaged ones are left to Get.
 func (s *Store) page(from uint64) (list []entry, next uint64, more bool) {
 	err := s.view(func(tx *bbolt.Tx) error {
-		c := tx.Bucket(bucketRecords).Cursor()
-		k, v := c.Seek(key64(from))
-		for ; k != nil && len(list) < walkPage; k, v = c.Next() {
-			r, head, err := decodeValue(v)
-			if err != nil || !s.countsToken(head.token) {
-				continue
+		for h, l := range locations(tx, from) {
+			if more = len(list) == walkPage; more {
+				next = h
+				return nil
 			}
-			if r.Body, err = s.attach(tx, head.body, false); err == nil {
-				list = append(list, entry{be64(k), r})
+			if r := s.listed(tx, h, l); r != nil {
+				list = append(list, entry{h, r})
 			}
-		}
-		if more = k != nil; more {
-			next = be64(k)
 		}
 		return nil
 	})
 	return list, next, more && err == nil
+}
+
+// listed is the record of h as Walk lists it, nil if it is damaged or does not count.
+func (s *Store) listed(tx *bbolt.Tx, h uint64, l location) *cache.Record {
+	v, err := valueAt(tx, l, h)
+	if err != nil {
+		return nil
+	}
+	r, head, err := decodeValue(v)
+	if err != nil || !s.countsToken(head.token) {
+		return nil
+	}
+	r.Body = s.cacheBody(head.body)
+	return r
 }
 
 // MaxToken is the highest token of any record that was ever committed here. A sequence that goes on from it never gives a stored

@@ -28,6 +28,7 @@ func (s *Store) Put(r *cache.Record) cache.PutResult {
 // found is what a look at the database told about a key.
 type found struct {
 	ok    bool
+	none  bool // nor has it a record of another key with this hash
 	token uint64
 }
 
@@ -37,22 +38,24 @@ func (s *Store) peek(h uint64, key string) (f found, seen uint64) {
 	seen = s.removals.Load()
 	_, queued := s.queue.latest[h]
 	s.mu.RUnlock()
-	if queued || s.absent.has(h) {
+	if queued {
 		return found{}, seen // the queue knows better
 	}
-	none := false
+	if s.absent.has(h) {
+		return found{none: true}, seen
+	}
 	_ = s.view(func(tx *bbolt.Tx) error { // what can not be read is not there
-		v := tx.Bucket(bucketRecords).Get(key64(h))
-		if none = v == nil; none {
-			return nil
+		v, err := find(tx, h)
+		if f.none = v == nil && err == nil; err != nil || f.none {
+			return err
 		}
 		r, head, err := decodeValue(v)
 		if err == nil && r.Key == key && s.countsToken(head.token) {
-			f = found{true, head.token}
+			f = found{ok: true, token: head.token}
 		}
 		return nil
 	})
-	if none {
+	if f.none {
 		s.noteAbsent(h, seen)
 	}
 	return f, seen
@@ -77,7 +80,7 @@ func (s *Store) enqueue(o *op, have found, seen uint64) (result cache.PutResult,
 		return cache.PutRefused, nil
 	}
 	if q, ok := s.queue.latest[o.hash]; ok {
-		have = found{q.rec != nil && q.rec.Key == o.rec.Key, q.token}
+		have = found{ok: q.rec != nil && q.rec.Key == o.rec.Key, token: q.token}
 	} else if seen != s.removals.Load() {
 		return 0, again
 	}
@@ -92,6 +95,7 @@ func (s *Store) enqueue(o *op, have found, seen uint64) (result cache.PutResult,
 		s.w.wake()
 		return 0, s.roomLocked()
 	}
+	o.fresh = have.none // until o is written: only the writer adds keys
 	s.keepSpoolLocked(o)
 	s.pushLocked(o)
 	s.overflowLocked(o)
@@ -184,7 +188,7 @@ func (s *Store) enqueueDelete(h uint64, key string, token uint64, have found, se
 		return false, true, nil
 	}
 	if q, ok := s.queue.latest[h]; ok {
-		have = found{q.rec != nil && q.rec.Key == key, q.token}
+		have = found{ok: q.rec != nil && q.rec.Key == key, token: q.token}
 	} else if seen != s.removals.Load() {
 		return false, false, nil
 	}

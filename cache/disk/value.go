@@ -17,7 +17,7 @@ import (
 var errDamaged = errors.New("disk: damaged")
 
 // valueVersion is the version of the encoding of one record.
-const valueVersion = 1
+const valueVersion = 2
 
 // bodyKind says where a record's body is. Values are part of the format.
 type bodyKind uint8
@@ -36,17 +36,17 @@ type ref struct {
 	sum  uint64 // xxHash64 of the content
 }
 
-// header is the part of a value at fixed places, which eviction reads and changes without decoding the rest.
+// header is the part of a value at fixed places, which eviction reads without decoding the rest.
 type header struct {
-	place uint64 // position in the order of use; not under the checksum
+	hash  uint64 // of the key
 	token uint64
 	body  ref
 }
 
 // Offsets in a value, see docs/disk-format.md.
 const (
-	offPlace   = 0
-	offCheck   = 8
+	offCheck   = 0
+	offHash    = 8
 	offVersion = 16
 	offKind    = 17
 	offToken   = 18
@@ -64,19 +64,19 @@ const (
 	hasIndex
 )
 
-// appendValue appends the value of r, whose body is at b, to dst.
-func appendValue(dst []byte, r *cache.Record, b ref, place uint64) []byte {
+// appendValue appends the value of r, whose key has the hash h and whose body is at b, to dst.
+func appendValue(dst []byte, r *cache.Record, b ref, h uint64) []byte {
 	start := len(dst)
 	dst = append(dst, make([]byte, offPayload)...)
 	head := dst[start:]
-	binary.BigEndian.PutUint64(head[offPlace:], place)
+	binary.BigEndian.PutUint64(head[offHash:], h)
 	head[offVersion], head[offKind] = valueVersion, byte(b.kind)
 	binary.BigEndian.PutUint64(head[offToken:], r.Token)
 	binary.BigEndian.PutUint64(head[offBodyID:], b.id)
 	binary.BigEndian.PutUint64(head[offSize:], uint64(b.size))
 	binary.BigEndian.PutUint64(head[offSum:], b.sum)
 	dst = appendPayload(dst, r)
-	binary.BigEndian.PutUint64(dst[start+offCheck:], xxhash.Sum64(dst[start+offVersion:]))
+	binary.BigEndian.PutUint64(dst[start+offCheck:], xxhash.Sum64(dst[start+offHash:]))
 	return dst
 }
 
@@ -158,7 +158,7 @@ func decodeHeader(v []byte) (header, error) {
 		return header{}, fmt.Errorf("%w: value of %d bytes", errDamaged, len(v))
 	}
 	h := header{
-		place: binary.BigEndian.Uint64(v[offPlace:]),
+		hash:  binary.BigEndian.Uint64(v[offHash:]),
 		token: binary.BigEndian.Uint64(v[offToken:]),
 		body: ref{
 			kind: bodyKind(v[offKind]),
@@ -179,7 +179,7 @@ func decodeValue(v []byte) (*cache.Record, header, error) {
 	if err != nil {
 		return nil, h, err
 	}
-	if xxhash.Sum64(v[offVersion:]) != binary.BigEndian.Uint64(v[offCheck:]) {
+	if xxhash.Sum64(v[offHash:]) != binary.BigEndian.Uint64(v[offCheck:]) {
 		return nil, h, fmt.Errorf("%w: checksum of value", errDamaged)
 	}
 	// One copy serves all strings: a record's parts live and die together.

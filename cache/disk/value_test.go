@@ -45,7 +45,7 @@ func TestValueRoundTrip(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if wantHead := (header{place: 42, token: want.Token, body: b}); head != wantHead {
+			if wantHead := (header{hash: 42, token: want.Token, body: b}); head != wantHead {
 				t.Errorf("header %+v, want %+v", head, wantHead)
 			}
 			if !want.StoredAt.Equal(got.StoredAt) || !want.Life.BornAt.Equal(got.Life.BornAt) {
@@ -73,9 +73,9 @@ func TestValueIsStable(t *testing.T) {
 		Tags:   []string{"t"},
 	}
 	want := []byte("" +
-		"\x00\x00\x00\x00\x00\x00\x00\x05" + // place
-		"\x56\x0a\x4e\x18\xed\x86\x88\x0f" + // checksum
-		"\x01\x01" + // version, kind
+		"\x61\xdd\xf6\x9a\x62\xc5\x54\x0e" + // checksum
+		"\x00\x00\x00\x00\x00\x00\x00\x05" + // hash of the key
+		"\x02\x01" + // version, kind
 		"\x00\x00\x00\x00\x00\x00\x00\x03" + // token
 		"\x00\x00\x00\x00\x00\x00\x00\x07" + // body: id, size, checksum
 		"\x00\x00\x00\x00\x00\x00\x00\x08" +
@@ -93,11 +93,11 @@ func TestValueIsStable(t *testing.T) {
 	}
 }
 
-// Every single flipped bit and every cut is found, but in the place, which is not under the checksum.
+// Every single flipped bit and every cut is found.
 func TestValueDamage(t *testing.T) {
 	for name, r := range samples() {
 		v := appendValue(nil, r, ref{}, 1)
-		for i := offCheck; i < len(v); i++ {
+		for i := range v {
 			for bit := range 8 {
 				v[i] ^= 1 << bit
 				if _, _, err := decodeValue(v); !errors.Is(err, errDamaged) {
@@ -127,7 +127,7 @@ func FuzzValue(f *testing.F) {
 			}
 			return
 		}
-		again := appendValue(nil, r, head.body, head.place)
+		again := appendValue(nil, r, head.body, head.hash)
 		r2, head2, err := decodeValue(again)
 		if err != nil || head2 != head || diffRecords(r, r2) != "" {
 			t.Errorf("not stable: %v\n%s", err, diffRecords(r, r2))
@@ -155,7 +155,7 @@ func FuzzPayload(f *testing.F) {
 
 // FuzzState decodes states of the database.
 func FuzzState(f *testing.F) {
-	st := state{1, 2, 3, 4, 5, 6, 7}
+	st := state{1, 2, 3, 4, 5, 6, 7, 8, 9}
 	f.Add(st.encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		st, err := decodeState(b)

@@ -27,6 +27,7 @@ func (s *Store) batch() (bytes int64, ops int) {
 type writer struct {
 	s       *Store
 	st      state
+	scratch scratch
 	wakes   chan struct{} // holds one wake-up
 	flushes chan flush
 	aborted atomic.Bool // a flush at the end ran out of time
@@ -175,7 +176,7 @@ func (s *Store) putBack(list []*op) {
 func (s *Store) current(list []*op) []*op {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	var out []*op
+	out := make([]*op, 0, len(list))
 	for _, o := range list {
 		if s.queue.latest[o.hash] == o {
 			out = append(out, o)
@@ -188,10 +189,13 @@ func (s *Store) current(list []*op) []*op {
 func (w *writer) commit(bounded bool, f func(*txn) error) error {
 	var t *txn
 	err := w.update(bounded, func(tx *bbolt.Tx) error {
-		t = newTxn(tx, w.st)
+		t = newTxn(tx, w.st, &w.scratch)
 		t.st.epoch = w.s.ids.epoch()
 		t.st.floor = max(t.st.floor, uint64(w.s.gauges.floor.Load()))
 		if err := f(t); err != nil {
+			return err
+		}
+		if err := t.index(); err != nil {
 			return err
 		}
 		if err := t.save(); err != nil {

@@ -314,15 +314,17 @@ func (r *Record) plain() bool {
 	return http.StatusText(r.Status) != ""
 }
 
-// refreshing tells whether a stale answer needs no attempt to refresh its record: one is under way, or has failed and the pause is not over. The
-// attempt itself is the ordinary path's.
+// refreshing tells whether a stale answer needs no attempt to refresh its record: one is under way, or has failed and the pause is not over, or the
+// origin has all the fills that it may have. The attempt itself is the ordinary path's.
 func (c *Cache) refreshing(h *hitRead, now time.Time) bool {
 	key := h.fillKey()
 	if c.states.backingOff(key, now) {
 		return true
 	}
-	fl := c.flights.get(key)
-	return fl != nil && !fl.stalled(now)
+	if fl := c.flights.get(key); fl != nil && !fl.stalled(now) {
+		return true
+	}
+	return !h.rule.hasSlot()
 }
 
 // fillKey is read.fillKey for requests that carry no range.

@@ -1,0 +1,65 @@
+package cache_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swrproxy/swrproxy/cache"
+	"github.com/swrproxy/swrproxy/cache/memory"
+)
+
+// A stale hit whose refresh would find no place among the origin's fills is answered from memory like one that is being refreshed.
+func TestStaleHitWithoutPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, err := memory.New(memory.Options{Max: 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := cache.New(cache.Config{Store: store, Fill: cache.FillConfig{Concurrency: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var asked atomic.Int32
+		hang := make(chan struct{})
+		h := c.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if asked.Add(1) > 2 {
+				<-hang
+			}
+			w.Header().Set("Content-Type", "text/plain")
+			w.Header().Set("Cache-Control", "max-age=1, stale-while-revalidate=600")
+			_, _ = w.Write([]byte("x"))
+		}))
+		get := func(path string) {
+			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "http://a.test"+path, nil))
+		}
+		hit := func(path string) bool {
+			q := cache.HitRequest{Method: "GET", Target: []byte(path), Host: []byte("a.test"), At: time.Now()}
+			var a cache.HitAnswer
+			ok := c.Hit(&q, &a)
+			if ok {
+				c.HitSent(&a, 1, true)
+			}
+			return ok
+		}
+		get("/a")
+		get("/b")
+		time.Sleep(2 * time.Second)
+		if hit("/b") {
+			t.Error("a stale hit passed by a free place")
+		}
+		get("/a") // its refresh takes the only place
+		synctest.Wait()
+		if !hit("/a") || !hit("/b") {
+			t.Error("no stale hit from memory beside a refresh that hangs")
+		}
+		if n := asked.Load(); n != 3 {
+			t.Errorf("%d requests to the origin, want 3", n)
+		}
+		close(hang)
+		_ = c.Close(t.Context())
+	})
+}

@@ -16,7 +16,6 @@ import (
 // The zero value is an empty list. Immutable after NewFields.
 type Fields struct {
 	block string
-	marks marks
 }
 
 // NewFields copies h. Names are canonicalised; values with CR, LF or NUL, which no HTTP parser lets
@@ -60,7 +59,7 @@ func writeField(b *strings.Builder, name, value string) {
 }
 
 // FieldsOf adopts a block that [Fields.Block] gave, such as one read back from disk.
-func FieldsOf(block string) Fields { return Fields{block: block, marks: markBlock(block)} }
+func FieldsOf(block string) Fields { return Fields{block: block} }
 
 // Block returns the fields as they stand on the wire, without the empty line that ends a head.
 func (f Fields) Block() string { return f.block }

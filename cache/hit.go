@@ -379,7 +379,7 @@ func (h *hitRead) unmodified(rec *Record) (yes, ok bool) {
 	a := &h.asked
 	switch {
 	case a.tags == 1:
-		yes = isEntityTag(a.tag) && rec.Fields.etag() == a.tag
+		yes = isEntityTag(a.tag) && rec.marks.etagOf(rec.Fields.block) == a.tag
 	case a.tags == 0 && a.dates == 1:
 		yes = rec.firstField("Last-Modified") == a.date && isFixdate(a.date)
 	}
@@ -420,13 +420,13 @@ func isFixdate(s string) bool {
 // appendHead writes what net/http would write for the record's fields with Age, Cache-Status and Content-Length set: the lines
 // in the order of their names. False means that net/http would add a field of its own, or that the record's fields are unusual.
 func (h *hitRead) appendHead(b []byte, rec *Record, unmodified bool, now time.Time) ([]byte, bool) {
-	m := &rec.Fields.marks
+	m := &rec.marks
 	h.ev.Status = rec.Status
 	if unmodified {
 		h.ev.Status = http.StatusNotModified
 	}
 	switch {
-	case m.has(markUnusual), unmodified && m.has(markManyLines), !unmodified && !m.has(markTyped) && rec.Body.Size() > 0:
+	case !m.has(markMade), m.has(markUnusual), unmodified && m.has(markManyLines), !unmodified && !m.has(markTyped) && rec.Body.Size() > 0:
 		return b, false
 	case h.ev.Status == http.StatusOK:
 		b = append(b, "HTTP/1.1 200 OK\r\n"...)

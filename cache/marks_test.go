@@ -31,26 +31,27 @@ func TestMarks(t *testing.T) {
 		"longer than that": {http.Header{"X": {strings.Repeat("x", 1<<16)}}, markUnusual},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := NewFields(tc.header)
-			if f.marks.flags != tc.flags {
-				t.Fatalf("flags %b, want %b", f.marks.flags, tc.flags)
+			r := &Record{Fields: NewFields(tc.header)}
+			r.Prepare()
+			if r.marks.flags != tc.flags|markMade {
+				t.Fatalf("flags %b, want %b", r.marks.flags, tc.flags|markMade)
 			}
-			if f.marks.has(markUnusual) {
+			if r.marks.has(markUnusual) {
 				return
 			}
-			checkMarks(t, f, tc.header)
+			checkMarks(t, r.Fields, &r.marks, tc.header)
 		})
 	}
 }
 
-func checkMarks(t *testing.T, f Fields, h http.Header) {
+func checkMarks(t *testing.T, f Fields, m *marks, h http.Header) {
 	t.Helper()
 	etag := firstNonEmpty(h["Etag"])
-	if f.etag() != etag {
-		t.Errorf("etag %q, want %q", f.etag(), etag)
+	if got := m.etagOf(f.block); got != etag {
+		t.Errorf("etag %q, want %q", got, etag)
 	}
 	for i, own := range ownFields {
-		before, after := f.block[:f.marks.own[i]], f.block[f.marks.own[i]:]
+		before, after := f.block[:m.own[i]], f.block[m.own[i]:]
 		for name := range FieldsOf(before).All() {
 			if name > own {
 				t.Errorf("%s stands behind %s", own, name)
@@ -64,7 +65,7 @@ func checkMarks(t *testing.T, f Fields, h http.Header) {
 	}
 	line := 0
 	for name := range f.All() {
-		if kept := f.marks.kept>>line&1 == 1; line < keptLines && kept != policy.InNotModified(name, etag) {
+		if kept := m.kept>>line&1 == 1; line < keptLines && kept != policy.InNotModified(name, etag) {
 			t.Errorf("line %d, %s: kept %t", line, name, kept)
 		}
 		line++

@@ -37,6 +37,8 @@ type Record struct {
 	Partial *Partial
 	// Index is set when this record only says where the variants of Key are.
 	Index *Index
+
+	marks marks
 }
 
 // Partial says which bytes of the whole representation a record's body holds.

@@ -7,6 +7,7 @@ import (
 // Put publishes r: the next Get of its key returns it or a newer one. A record of more than an eighth of the budget is refused if
 // ristretto does not want it: it is too large for probation.
 func (s *Store) Put(r *cache.Record) cache.PutResult {
+	r.Prepare()
 	h := s.hash(r.Key)
 	a := newArrival(h, r)
 	large := a.cost > s.sizes.window

@@ -63,3 +63,33 @@ func TestStaleHitWithoutPlace(t *testing.T) {
 		_ = c.Close(t.Context())
 	})
 }
+
+// What no purge by URL could reach is not stored: the answer to a request of HTTP/1.0 without a Host.
+func TestNoHostPasses(t *testing.T) {
+	store, err := memory.New(memory.Options{Max: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := cache.New(cache.Config{Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	asked := 0
+	h := c.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		w.Header().Set("Cache-Control", "max-age=60")
+	}))
+	for range 2 {
+		r := httptest.NewRequest("GET", "/a", nil)
+		r.Host, r.Proto, r.ProtoMinor = "", "HTTP/1.0", 0
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != http.StatusOK {
+			t.Errorf("status %d", w.Code)
+		}
+	}
+	if asked != 2 || store.Stats().Records != 0 {
+		t.Errorf("%d requests to the origin, %d records; want 2 and none", asked, store.Stats().Records)
+	}
+}

@@ -142,9 +142,10 @@ func (rd *read) identify() {
 
 var errNoRule = errors.New("cache: no rule matches this request")
 
-// mustPass tells whether the cache is not concerned with this request.
+// mustPass tells whether the cache is not concerned with this request. One of HTTP/1.0 without a Host is for no URL: no purge by URL or host could
+// reach what was stored for it.
 func (rd *read) mustPass() (policy.Reason, bool) {
-	if rd.rule.pass || rd.c.closed.Load() {
+	if rd.rule.pass || rd.c.closed.Load() || rd.target.Authority == "" {
 		return policy.ReasonRule, true
 	}
 	return policy.Pass(&rd.req, &rd.rule.settings)

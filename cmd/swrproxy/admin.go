@@ -35,11 +35,17 @@ type asking struct {
 func addAsking(cmd *cobra.Command) *asking {
 	a := &asking{}
 	flags := cmd.Flags()
-	flags.StringVarP(&a.where.Config, "config", "c", "", "settings `FILE` of the proxy, for admin.listen and admin.token")
-	flags.StringVar(&a.where.Admin, "admin", "", "`URL` of its admin listener (default "+client.DefaultAdmin+")")
+	addWhere(cmd, &a.where)
 	flags.StringVar(&a.where.Token, "token", "", "admin `token`; better in "+tokenVariable+", where no process list shows it")
 	flags.BoolVar(&a.json, "json", false, "print the proxy's answer as JSON")
 	return a
+}
+
+// addWhere adds the flags that say where the admin listener is.
+func addWhere(cmd *cobra.Command, where *client.Where) {
+	flags := cmd.Flags()
+	flags.StringVarP(&where.Config, "config", "c", "", "settings `FILE` of the proxy, for admin.listen and admin.token")
+	flags.StringVar(&where.Admin, "admin", "", "`URL` of its admin listener (default "+client.DefaultAdmin+")")
 }
 
 // ask finds the proxy and runs f until it is done or a signal comes.

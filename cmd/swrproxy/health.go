@@ -6,20 +6,28 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/swrproxy/swrproxy/internal/admin/client"
 )
 
 // healthTimeout bounds a health check; a proxy that takes longer is not well.
 const healthTimeout = 3 * time.Second
 
 func healthCommand() *cobra.Command {
-	admin := "127.0.0.1:8081"
+	var where client.Where
 	cmd := &cobra.Command{
 		Use:   "health",
 		Short: "Ask a running proxy whether it is ready; for container health checks",
 		Args:  cobra.NoArgs,
-		RunE:  func(*cobra.Command, []string) error { return askHealth("http://" + admin + "/readyz") },
+		RunE: func(*cobra.Command, []string) error {
+			found, err := client.Locate(where)
+			if err != nil {
+				return err
+			}
+			return askHealth(found.Admin + "/readyz")
+		},
 	}
-	cmd.Flags().StringVar(&admin, "admin", admin, "`address` of the proxy's admin listener")
+	addWhere(cmd, &where)
 	return cmd
 }
 

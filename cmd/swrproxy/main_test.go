@@ -278,8 +278,14 @@ func TestHealth(t *testing.T) {
 	defer admin.Close()
 	defer http.DefaultClient.CloseIdleConnections()
 	addr := strings.TrimPrefix(admin.URL, "http://")
-	if code, _, errs := command("health", "--admin", addr); code != 0 {
-		t.Errorf("status %d: %s", code, errs)
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(file, []byte("origins: {o: {url: http://127.0.0.1:1}}\nadmin: {listen: "+addr+"}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"--admin", addr}, {"--admin", admin.URL}, {"-c", file}} {
+		if code, _, errs := command(append([]string{"health"}, args...)...); code != 0 {
+			t.Errorf("%v: status %d: %s", args, code, errs)
+		}
 	}
 	status = http.StatusServiceUnavailable
 	if code, _, errs := command("health", "--admin", addr); code != 1 || !strings.Contains(errs, "503") {

@@ -356,7 +356,10 @@ func (w *response) FlushError() error {
 
 // ReadFrom sends a body; one of known length from a file by sendfile.
 func (w *response) ReadFrom(src io.Reader) (n int64, err error) {
-	if !w.began {
+	if !w.wrote {
+		w.WriteHeader(http.StatusOK)
+	}
+	if !w.began && !w.typed {
 		n, err = io.Copy(writerOnly{w}, io.LimitReader(src, sniffed))
 		if err != nil || n < sniffed {
 			return n, err

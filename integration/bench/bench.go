@@ -355,7 +355,7 @@ func (b *bench) once(ctx context.Context, s scenario, sub subject, d time.Durati
 	sm := sample{
 		Rate: l.rate, P50: l.p50, P99: l.p99, P999: l.p999,
 		CPU:  used / time.Duration(max(l.requests, 1)),
-		Busy: float64(used) / float64(took), Others: max(float64(others)/float64(took), 0),
+		Busy: float64(used) / float64(took), Generator: l.busy, Others: max(float64(others)/float64(took), 0),
 	}
 	if sub.name == direct {
 		return sm, nil // every request reaches an origin, another one

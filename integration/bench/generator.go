@@ -16,6 +16,7 @@ type load struct {
 	p50, p99 time.Duration
 	p999     time.Duration // 0: the generator does not tell
 	bad      int64         // errors, and answers that were not wanted
+	busy     float64       // share of its core that the generator itself used, 0 if not known
 }
 
 // missScript asks for a path that nobody asked for before, each time.
@@ -27,11 +28,16 @@ function request() n = n + 1; return wrk.format("GET", prefix .. n) end
 // wrk runs wrk from its own core.
 func wrk(ctx context.Context, core, conns int, d time.Duration, args ...string) (load, error) {
 	cmd := []string{"-c", strconv.Itoa(core), "wrk", "-t1", "-c" + strconv.Itoa(conns), "-d" + d.Truncate(time.Second).String(), "--latency"}
-	out, err := exec.CommandContext(ctx, "taskset", append(cmd, args...)...).CombinedOutput()
+	proc := exec.CommandContext(ctx, "taskset", append(cmd, args...)...)
+	began := time.Now()
+	out, err := proc.CombinedOutput()
 	if err != nil {
 		return load{}, fmt.Errorf("wrk: %w\n%s", err, out)
 	}
-	return parseWrk(string(out))
+	took := time.Since(began)
+	l, err := parseWrk(string(out))
+	l.busy = float64(proc.ProcessState.UserTime()+proc.ProcessState.SystemTime()) / float64(took)
+	return l, err
 }
 
 var (

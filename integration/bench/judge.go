@@ -31,6 +31,14 @@ const tooBusy = 1.0 / 3
 // saturated is from when on a server's core is its limit. Ticks of 10 ms and the generator's start leave some to 1.
 const saturated = 0.9
 
+// spent is from when on the generator has nothing left, and full what a server's core then has to be busy to be its own limit, too.
+const spent, full = 0.95, 0.98
+
+// waited tells whether the server had time left and the generator was the limit.
+func (m sample) waited() bool {
+	return m.Busy < saturated || m.Generator >= spent && m.Busy < full
+}
+
 // judge puts a scenario's targets beside its result.
 func judge(s scenario, r result) []judged {
 	var out []judged
@@ -49,7 +57,7 @@ func judge(s scenario, r result) []judged {
 func (j *judged) compare(mine, other series) {
 	m, o := mine.middle(), other.middle()
 	j.got, j.gotCPU = ratio(mine, other, rateOf), ratio(mine, other, perCPU)
-	j.idle = min(m.Busy, o.Busy) < saturated
+	j.idle = m.waited() || o.waited()
 	j.longer, j.tails = extraOf(mine, other), ratio(mine, other, p999Of)
 	j.p99s = ratio(mine, other, p99Of)
 	j.ourTail, j.theirTail = m.P99, o.P99

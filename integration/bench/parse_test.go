@@ -135,6 +135,19 @@ func TestJudgeByCPU(t *testing.T) {
 	}
 }
 
+func TestWaited(t *testing.T) {
+	for _, c := range []struct {
+		busy, generator float64
+		want            bool
+	}{
+		{0.85, 0, true}, {0.99, 0, false}, {0.94, 0.8, false}, {0.94, 0.98, true}, {0.99, 0.98, false},
+	} {
+		if got := (sample{Busy: c.busy, Generator: c.generator}).waited(); got != c.want {
+			t.Errorf("server %v, generator %v: %t", c.busy, c.generator, got)
+		}
+	}
+}
+
 func TestJudgeLatency(t *testing.T) {
 	s := scenario{subjects: []string{direct, ours}, targets: []target{{than: direct, extra: 200}, {than: direct, tailRatio: 3}}}
 	for _, c := range []struct {

@@ -31,6 +31,8 @@ type sample struct {
 	// CPU is per request, Busy the share of the core that was used.
 	CPU  time.Duration `json:"cpu"`
 	Busy float64       `json:"busy"`
+	// Generator is the share of its core that the generator itself used, 0 if not known.
+	Generator float64 `json:"generator,omitempty"`
 	// Others is what processes that have no part in this used, in cores.
 	Others float64 `json:"others"`
 	// Stored is the share of what was fetched that is on disk, where that is what the scenario is about.

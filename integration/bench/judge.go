@@ -31,8 +31,8 @@ const tooBusy = 1.0 / 3
 // saturated is from when on a server's core is its limit. Ticks of 10 ms and the generator's start leave some to 1.
 const saturated = 0.9
 
-// spent is from when on the generator has nothing left, and full what a server's core then has to be busy to be its own limit, too.
-const spent, full = 0.95, 0.98
+// spent is from when on the generator has nothing left, its start counted in, and full what a server's core then has to be busy to be its own limit, too.
+const spent, full = 0.9, 0.98
 
 // waited tells whether the server had time left and the generator was the limit.
 func (m sample) waited() bool {

@@ -140,7 +140,7 @@ func TestWaited(t *testing.T) {
 		busy, generator float64
 		want            bool
 	}{
-		{0.85, 0, true}, {0.99, 0, false}, {0.94, 0.8, false}, {0.94, 0.98, true}, {0.99, 0.98, false},
+		{0.85, 0, true}, {0.99, 0, false}, {0.94, 0.85, false}, {0.94, 0.98, true}, {0.99, 0.98, false},
 	} {
 		if got := (sample{Busy: c.busy, Generator: c.generator}).waited(); got != c.want {
 			t.Errorf("server %v, generator %v: %t", c.busy, c.generator, got)

@@ -70,7 +70,8 @@ func (p *page) text() string {
 	b.WriteString("# Performance\n\nMeasured by `make bench-peers` and written by it. Every server has one core; the load generator and the origin have another. In each round\n" +
 		"every server gets one run, one after the other; figures are medians over the rounds, ratios medians of the rounds' ratios. CPU is what the\n" +
 		"kernel booked on the server's processes. *Others* is what processes without a part in this used, of both cores together\n" +
-		"(100 % is one core). Where a server's core, ours or the other's, was less than 90 % busy, or less than 98 % while the generator itself used 90 % of its own, the generator was the limit, and the ratio by CPU per request is judged in\n" +
+		"(100 % is one core). Where a server's core, ours or the other's, was less than 90 % busy, or less than 98 % while the generator\n" +
+		"itself used 90 % of its own, the generator was the limit, and the ratio by CPU per request is judged in\n" +
 		"place of that of rates; where others used more than a third of a core, targets are not judged.\n" +
 		"No server writes an access log. That hits are hits and misses are misses is checked by the origin's own count of requests.\n\n")
 	b.WriteString("## Targets\n\n| scenario | against | target | measured | | by CPU per request |\n| --- | --- | --- | --- | --- | --- |\n")

@@ -65,8 +65,8 @@ type hitRead struct {
 	ev      ReadEvent
 }
 
-// Hit answers a request from memory if that needs nothing but memory: a fresh record, or a stale one that is being refreshed or may not be
-// refreshed yet; whole, and chosen without doubt. Otherwise it returns false having done nothing, and the request takes the
+// Hit answers a request from memory if that needs nothing but memory: a fresh record, or a stale one that is being refreshed, may not be
+// refreshed yet, or finds no place among its origin's fills; whole, and chosen without doubt. Otherwise it returns false having done nothing, and the request takes the
 // ordinary path. The bytes are those of the ordinary path behind net/http.
 //
 // It does not wait and, where the request's field names are usual ones, does not allocate. HitSent must follow each true.
@@ -200,7 +200,7 @@ func (h *hitRead) addLater() {
 }
 
 // isPreference tells whether a field says what a client is or likes. Browsers send a dozen of these, and only a rule's key or a response's Vary
-// can make one of them matter, so that most hits need not look at them. A Config.Scheme does not see them here.
+// can make one of them matter, so that most hits need not look at them. A Config.Scheme does not see them here, nor what asked.note has taken.
 func isPreference(name []byte) bool {
 	switch len(name) {
 	case len("accept"):
@@ -258,16 +258,6 @@ func (c *Cache) resolveHit(h *hitRead) bool {
 	}
 	h.key = h.rule.key.Append(h.key[:0], &h.target, h.header)
 	return true
-}
-
-// getNearby is Cache.get for who must not wait.
-func (c *Cache) getNearby(key string) (*Record, policy.Life, bool) {
-	rec, ok := c.nearby(key)
-	if !ok {
-		return nil, policy.Life{}, false
-	}
-	life, ok := c.log.apply(rec)
-	return rec, life, ok
 }
 
 // lookupHit finds the record in memory, as Cache.lookup does.

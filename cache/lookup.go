@@ -71,8 +71,13 @@ func (f *found) consider(rec *Record, life policy.Life, ok bool) {
 }
 
 // get returns the record of a full key unless an invalidation took it.
-func (c *Cache) get(key string) (*Record, policy.Life, bool) {
-	rec, ok := c.store.Get(key)
+func (c *Cache) get(key string) (*Record, policy.Life, bool) { return c.getBy(c.store.Get, key) }
+
+// getNearby is get for who must not wait.
+func (c *Cache) getNearby(key string) (*Record, policy.Life, bool) { return c.getBy(c.nearby, key) }
+
+func (c *Cache) getBy(look func(string) (*Record, bool), key string) (*Record, policy.Life, bool) {
+	rec, ok := look(key)
 	if !ok {
 		return nil, policy.Life{}, false
 	}

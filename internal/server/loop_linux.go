@@ -14,8 +14,8 @@ import (
 )
 
 // loop answers hits for many connections on one goroutine. The kernel tells it which of the connections that rest between two requests have
-// something to read, and it reads, asks the source and writes without ever waiting. Whatever it cannot answer it hands over to net/http's goroutine for that
-// connection, and gets the connection back when that goroutine wants to wait for the next request.
+// something to read, and it reads, asks the source and writes without ever waiting. Whatever it cannot answer it hands over, with the connection, to a worker
+// or to net/http's goroutine for that connection, and gets the connection back when they are to wait for the next request.
 //
 // A connection's descriptor stays with Go's poller as well, which serves everybody else. The loop has a descriptor of its own for all connections
 // (epoll), which Go's poller watches in turn: so the loop waits like any goroutine that reads a socket, and others have their turn.

@@ -14,9 +14,9 @@ type rawIO struct {
 	conn      syscall.RawConn
 	readReady func(fd uintptr) bool // made once: closures on the way of each request would allocate
 
-	in    []byte // what readReady fills
-	n     int    // bytes that it read
-	errno syscall.Errno
+	in    []byte        // what readReady fills
+	n     int           // bytes that it read
+	errno syscall.Errno // of that read
 
 	out  [2][]byte // what push has left to write
 	twin *twin     // where the second is sent from, nil for memory
@@ -77,7 +77,7 @@ func tryRead(fd uintptr, p []byte) (int, syscall.Errno) {
 
 // begin prepares to write a and b. If w is not nil, b is the end of its body.
 func (r *rawIO) begin(a, b []byte, w *twin) {
-	r.out, r.twin, r.sent, r.errno = [2][]byte{a, b}, w, 0, 0
+	r.out, r.twin, r.sent = [2][]byte{a, b}, w, 0
 	if w != nil {
 		r.at = int64(len(w.body) - len(b))
 	}

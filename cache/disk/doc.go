@@ -36,7 +36,8 @@
 //
 // Open fails if another process uses the path (ErrInUse), or the directory can not be used at all. A database that can not be
 // read, or has an unknown format, is moved aside and the store starts empty. When a disk is full or failing, Put refuses and the
-// writer tries again later; what it could not write stays readable. Options.Notify is told of both.
+// writer tries again later; what it could not write stays readable. Where others fill the file system, records make room before the budget is used up.
+// Options.Notify is told of all of it, and Metrics counts it.
 //
 // # Limits
 //

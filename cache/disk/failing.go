@@ -2,6 +2,8 @@ package disk
 
 import (
 	"errors"
+	"fmt"
+	"syscall"
 	"time"
 )
 
@@ -16,8 +18,39 @@ func (w *writer) fail(err error) {
 		w.s.report(err)
 	}
 	if first {
-		w.s.opt.Notify(Event{Kind: EventFailing, Text: "writes to " + w.s.opt.Path + " suspended, trying again", Err: err})
+		w.s.opt.Notify(Event{Kind: EventFailing, Text: "writes to " + w.s.opt.Path + " suspended, trying again", Err: err, Mend: mendOf(err)})
 	}
+}
+
+// What an operator can do about a disk that does not take writes.
+const (
+	mendSpace = "free space on its file system, or give the store another one or a smaller budget"
+	mendDisk  = "look at the disk, its mount and the rights of the directory"
+)
+
+func mendOf(err error) string {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, errNoSpace) {
+		return mendSpace
+	}
+	return mendDisk
+}
+
+// crowdedPause is the pause between two reports of a crowded file system: under steady writes every batch has to evict.
+const crowdedPause = time.Minute
+
+// crowded counts records that went for want of space on the file system, and tells of it now and then.
+func (w *writer) crowded(u usage, evicted int64) {
+	w.s.counts.crowded.Add(evicted)
+	now := time.Now()
+	if now.Before(w.tellCrowded) {
+		return
+	}
+	w.tellCrowded = now.Add(crowdedPause)
+	w.s.opt.Notify(Event{
+		Kind: EventCrowded, Text: "the file system of " + w.s.opt.Path + " is nearly full, records make room before the budget is used up",
+		Err:  fmt.Errorf("%w: %d of %d bytes can be used, %d are", errNoSpace, u.limit, w.s.opt.Max, u.onDisk()),
+		Mend: mendSpace,
+	})
 }
 
 func (w *writer) recovered() {

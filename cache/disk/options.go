@@ -28,6 +28,8 @@ type Options struct {
 	changes int
 	// fault makes the store fail on purpose, in tests. Nil does not.
 	fault func(fault) error
+	// space asks a path's file system. Nil does; only tests set it.
+	space func(path string) space
 }
 
 const minMax = 1 << 20
@@ -54,6 +56,9 @@ func (o *Options) setDefaults() error {
 	if o.fault == nil {
 		o.fault = func(fault) error { return nil }
 	}
+	if o.space == nil {
+		o.space = spaceOf
+	}
 	return nil
 }
 
@@ -79,9 +84,11 @@ const (
 	EventOrphans
 	// EventDamaged means that a record or body did not match its checksum and was dropped.
 	EventDamaged
+	// EventCrowded means that records were evicted though the budget had room: the file system had none. Told once a minute at most.
+	EventCrowded
 )
 
-var eventNames = [...]string{"unknown", "failing", "recovered", "quarantined", "orphans", "damaged"}
+var eventNames = [...]string{"unknown", "failing", "recovered", "quarantined", "orphans", "damaged", "crowded"}
 
 // String returns the event's word in logs and metrics.
 func (k EventKind) String() string {
@@ -98,6 +105,8 @@ type Event struct {
 	Text string
 	// Err is the cause, if there is one.
 	Err error
+	// Mend says what an operator can do; "" if there is nothing.
+	Mend string
 }
 
 // fault is a place where a test can make the store fail.

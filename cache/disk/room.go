@@ -20,7 +20,11 @@ func (w *writer) makeRoom(items []item, extra int64) error {
 		if l.none() {
 			return nil
 		}
+		before := w.s.counts.evicted.Load()
 		more, err := w.evict(l, u)
+		if u.crowded(inDB+extra, inFiles, w.s.opt.Max) {
+			w.crowded(u, w.s.counts.evicted.Load()-before)
+		}
 		switch {
 		case err != nil:
 			return err
@@ -97,10 +101,11 @@ func (s *Store) usage(st state) usage {
 		u.broken = fi.Size()
 	}
 	u.limit = s.opt.Max
-	fs := spaceOf(s.opt.Path)
+	fs := s.opt.space(s.opt.Path)
 	// Evicting needs a little room itself, and so do others on the file system.
 	reserve := min(max(min(s.opt.Max, fs.total)/32, 1<<20), 64<<20)
 	u.limit = min(u.limit, u.onDisk()+max(fs.free-reserve, 0))
+	s.gauges.limit.Store(u.limit)
 	return u
 }
 
@@ -132,6 +137,12 @@ func (u usage) lacks(inDB, files int64) lacks {
 		inDB:  live - (dbShare(u.limit) - spare),
 		files: u.onDisk() + files - u.limit,
 	}
+}
+
+// crowded tells whether so many bytes more would fit if the file system left all of the budget.
+func (u usage) crowded(inDB, files, budget int64) bool {
+	u.limit = budget
+	return u.lacks(inDB, files).none()
 }
 
 // dbShare is how large the database file may get within a limit.

@@ -46,6 +46,7 @@ func (s *Store) NewSpool() (cache.Spool, error) {
 	id := s.ids.next()
 	f, err := os.OpenFile(s.spoolPath(id), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
+		s.counts.failures.Add(1)
 		return nil, err
 	}
 	sp := &Spool{s: s, id: id, f: f, sum: xxhash.New(), open: true}
@@ -80,6 +81,10 @@ func (sp *Spool) Write(p []byte) (int, error) {
 	if err == nil {
 		n, err = sp.f.Write(p)
 	}
+	if err != nil {
+		sp.s.counts.failures.Add(1)
+		sp.s.w.wake() // it looks at the room that is left
+	}
 	sp.s.gauges.spooled.Add(int64(n - len(p)))
 	_, _ = sp.sum.Write(p[:n]) // never fails
 	sp.size += int64(n)
@@ -91,6 +96,7 @@ func (s *Store) reserve(n int64) error {
 	spooled := s.gauges.spooled.Add(n)
 	if spooled > s.opt.Max/2 || s.gauges.onDisk.Load()+spooled > s.opt.Max {
 		s.gauges.spooled.Add(-n)
+		s.counts.rejected.Add(1)
 		s.w.wake()
 		return ErrNoRoom
 	}

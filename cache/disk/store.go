@@ -61,11 +61,12 @@ type gauges struct {
 	records, bytes, token, floor atomic.Int64
 	spooled                      atomic.Int64 // bytes of spools
 	onDisk                       atomic.Int64 // bytes of everything else, free pages too
+	limit                        atomic.Int64 // bytes that could be used when room was last looked at
 }
 
 // counters are events since Open.
 type counters struct {
-	evicted, rejected, expired, purged, damaged, dropped, orphans, commits, failures atomic.Int64
+	evicted, rejected, expired, purged, damaged, dropped, orphans, commits, failures, crowded atomic.Int64
 }
 
 // Open opens the store in o.Path, or makes one. It does not read what is stored: it takes some milliseconds whatever the number of
@@ -76,6 +77,7 @@ func Open(o Options) (*Store, error) {
 	}
 	s := &Store{opt: o, seed: rand.Uint64(), stop: make(chan struct{}), gone: forgotten.New(remembered), spools: make(map[uint64]*Spool)}
 	s.queue.init()
+	s.gauges.limit.Store(o.Max)
 	s.w.init(s)
 	if err := s.open(); err != nil {
 		if s.lockFile != nil {

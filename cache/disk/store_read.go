@@ -205,6 +205,9 @@ type Metrics struct {
 	// Failing is whether writes are suspended now; Failures how often one failed.
 	Failing  bool
 	Failures int64
+	// Limit is how many bytes could be used when room was last made: the budget, or less where the file system has less. Crowded are the
+	// records that were evicted for the difference; they count as evicted, too.
+	Limit, Crowded int64
 	// Commits counts transactions; Orphans files without a record that were removed.
 	Commits, Orphans int64
 	// FileBytes is the size of the database file, FreeBytes the part of it that is free for reuse.
@@ -216,6 +219,8 @@ func (s *Store) Metrics() Metrics {
 	m := Metrics{
 		Dropped:  s.counts.dropped.Load(),
 		Failures: s.counts.failures.Load(),
+		Limit:    s.gauges.limit.Load(),
+		Crowded:  s.counts.crowded.Load(),
 		Commits:  s.counts.commits.Load(),
 		Orphans:  s.counts.orphans.Load(),
 	}

@@ -35,6 +35,8 @@ type writer struct {
 	retryAt time.Time // while failing
 	pause   time.Duration
 	cause   error
+
+	tellCrowded time.Time // not before
 }
 
 // flush asks the writer to write all that is queued at once.

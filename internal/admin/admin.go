@@ -27,6 +27,9 @@ type Options struct {
 	Pprof bool
 	// Ready tells whether the process wants traffic, and if not why, in a word such as "draining". Nil means always.
 	Ready func() (ok bool, why string)
+	// Degraded tells what works less well than it should though the process wants traffic, in a few words; "" for nothing. /readyz shows it.
+	// Nil means nothing ever.
+	Degraded func() string
 	// Cache is what the paths below /v1 act on. Nil leaves them out.
 	Cache Cache
 	// Tiers are the stores by name, for /v1/stats.

@@ -125,6 +125,22 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
+// What is degraded is told and leaves the process ready.
+func TestReadinessTellsOfWhatIsDegraded(t *testing.T) {
+	what := ""
+	a := newAdmin(t, Options{Degraded: func() string { return what }})
+	for _, step := range []struct{ what, want string }{
+		{"", "ready\n"}, {"writes to the disk tier fail", "ready; degraded: writes to the disk tier fail\n"},
+	} {
+		what = step.what
+		resp := ask(a, "GET", "http://127.0.0.1/readyz")
+		b, _ := io.ReadAll(resp.Body)
+		if resp.StatusCode != http.StatusOK || string(b) != step.want {
+			t.Errorf("%d %q, want 200 %q", resp.StatusCode, b, step.want)
+		}
+	}
+}
+
 func TestPaths(t *testing.T) {
 	with, without := newAdmin(t, Options{Pprof: true}), newAdmin(t, Options{})
 	const base = "http://127.0.0.1"

@@ -13,7 +13,8 @@ import (
 
 func healthz(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok") }
 
-// readyz answers 503 while the process starts or drains, so that balancers send nothing new.
+// readyz answers 503 while the process starts or drains, so that balancers send nothing new. Of what is degraded it only
+// tells: the proxy serves all the same.
 func (a *Admin) readyz(w http.ResponseWriter, _ *http.Request) {
 	ok, why := true, ""
 	if a.o.Ready != nil {
@@ -23,7 +24,13 @@ func (a *Admin) readyz(w http.ResponseWriter, _ *http.Request) {
 		writeText(w, http.StatusServiceUnavailable, why)
 		return
 	}
-	writeText(w, http.StatusOK, "ready")
+	text := "ready"
+	if a.o.Degraded != nil {
+		if what := a.o.Degraded(); what != "" {
+			text += "; degraded: " + what
+		}
+	}
+	writeText(w, http.StatusOK, text)
 }
 
 // mountPprof mounts the profiles; Index serves the named ones itself.

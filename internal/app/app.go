@@ -160,7 +160,7 @@ func (a *App) buildAdmin(registry *prometheus.Registry) (err error) {
 	}
 	a.admin, err = admin.New(admin.Options{
 		Listen: a.cfg.Admin.Listen.Addr, Token: string(a.cfg.Admin.Token), Pprof: a.cfg.Admin.Pprof,
-		Gatherer: registry, Ready: a.ready, Logger: a.logger, Cache: a.cache, Tiers: a.tiers.counted, Refills: refillsOf(a.cfg.Fill),
+		Gatherer: registry, Ready: a.ready, Degraded: a.degraded, Logger: a.logger, Cache: a.cache, Tiers: a.tiers.counted, Refills: refillsOf(a.cfg.Fill),
 	})
 	return err
 }
@@ -169,6 +169,17 @@ func (a *App) buildAdmin(registry *prometheus.Registry) (err error) {
 func (a *App) ready() (ok bool, why string) {
 	s := state(a.state.Load())
 	return s == serving, s.String()
+}
+
+// degraded is what /readyz tells beside; the error, which may name paths, is in the log alone.
+func (a *App) degraded() string {
+	if a.tiers.disk != nil && a.tiers.disk.Metrics().Failing {
+		return "writes to the disk tier fail"
+	}
+	if a.tiers.diskLost {
+		return "the disk tier could not be opened"
+	}
+	return ""
 }
 
 // Handler returns what the listeners serve, for tests and for serving it otherwise.

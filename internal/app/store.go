@@ -20,6 +20,8 @@ type tiers struct {
 	// counted are the parts by the name of their tier.
 	counted map[string]cache.StatsSource
 	disk    *disk.Store // nil without a disk tier
+	// diskLost means that there should be a disk tier, but it was full or failing at the start.
+	diskLost bool
 }
 
 // openTiers makes the memory tier and, if there is a path, the disk tier behind it.
@@ -32,10 +34,10 @@ func openTiers(cfg *config.Config, log zerolog.Logger) (*tiers, error) {
 	if cfg.Disk.Path == "" {
 		return t, nil
 	}
-	t.disk, err = disk.Open(disk.Options{Path: cfg.Disk.Path, Max: int64(cfg.Disk.Max), Notify: diskEvents(log)})
+	t.disk, err = disk.Open(disk.Options{Path: cfg.Disk.Path, Max: int64(cfg.Disk.Max), Notify: diskEvents(log, cfg.Disk.Path)})
 	if diskIsFull(err) {
 		log.Warn().Err(err).Str("path", cfg.Disk.Path).Msg("disk tier can not be opened; memory only until the next start")
-		t.disk = nil
+		t.disk, t.diskLost = nil, true
 		return t, nil
 	}
 	if err != nil {
@@ -60,12 +62,16 @@ func (t *tiers) lastToken() uint64 {
 }
 
 // diskEvents logs what the disk tier has to say.
-func diskEvents(log zerolog.Logger) func(disk.Event) {
+func diskEvents(log zerolog.Logger, path string) func(disk.Event) {
 	return func(ev disk.Event) {
 		level := zerolog.WarnLevel
 		if ev.Kind == disk.EventRecovered || ev.Kind == disk.EventOrphans {
 			level = zerolog.InfoLevel
 		}
-		log.WithLevel(level).Str("event", ev.Kind.String()).AnErr("error", ev.Err).Msg(ev.Text)
+		line := log.WithLevel(level).Str("event", ev.Kind.String()).Str("path", path).AnErr("error", ev.Err)
+		if ev.Mend != "" {
+			line.Str("mend", ev.Mend)
+		}
+		line.Msg(ev.Text)
 	}
 }

@@ -37,6 +37,8 @@ var diskValues = []struct {
 	{"disk_queue_dropped_total", "Writes that the queue had no room for.", telemetry.KindCounter, func(m *disk.Metrics) int64 { return m.Dropped }},
 	{"disk_failing", "1 while writes are suspended because one failed.", telemetry.KindGauge, func(m *disk.Metrics) int64 { return flag(m.Failing) }},
 	{"disk_failures_total", "Writes that failed.", telemetry.KindCounter, func(m *disk.Metrics) int64 { return m.Failures }},
+	{"disk_limit_bytes", "Bytes that the disk tier may use: its budget, or less while the file system has no more.", telemetry.KindGauge, func(m *disk.Metrics) int64 { return m.Limit }},
+	{"disk_crowded_total", "Records evicted because the file system had less room than the budget.", telemetry.KindCounter, func(m *disk.Metrics) int64 { return m.Crowded }},
 	{"disk_commits_total", "Transactions committed.", telemetry.KindCounter, func(m *disk.Metrics) int64 { return m.Commits }},
 	{"disk_orphans_total", "Files without a record that were removed.", telemetry.KindCounter, func(m *disk.Metrics) int64 { return m.Orphans }},
 	{"disk_file_bytes", "Size of the database file.", telemetry.KindGauge, func(m *disk.Metrics) int64 { return m.FileBytes }},

@@ -158,14 +158,39 @@ func orDefault[T comparable](v, def T) T {
 	return v
 }
 
+// closeGrace is how long the store may go on closing when Close's context has ended: to lose what waits to be written because a fill
+// took too long would be a pity. It is enough for a full queue of the disk tier on a slow disk.
+const closeGrace = 5 * time.Second
+
 // Close stops new fills, waits for the running ones until ctx ends and then cancels them, and closes the keeper and
-// the store. Requests that come later are passed to their upstream. It returns what went wrong, ctx's error included.
+// the store. The store's own context ends five seconds after ctx: what waits to be written is written even if the fills used
+// up the time. Requests that come later are passed to their upstream. It returns what went wrong, ctx's error included.
 func (c *Cache) Close(ctx context.Context) error {
 	if !c.closed.CompareAndSwap(false, true) {
 		return ErrClosed
 	}
 	waitErr := c.drainFills(ctx)
-	return errors.Join(waitErr, wrap("close keeper", c.keeper.Close(ctx)), wrap("close store", c.store.Close(ctx)))
+	longer, cancel := outlasting(ctx, closeGrace)
+	defer cancel()
+	return errors.Join(waitErr, wrap("close keeper", c.keeper.Close(ctx)), wrap("close store", c.store.Close(longer)))
+}
+
+// outlasting returns a context that ends so much later than ctx, for the same cause. cancel frees what it holds.
+func outlasting(ctx context.Context, more time.Duration) (_ context.Context, cancel func()) {
+	longer, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		t := time.NewTimer(more)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			end(context.Cause(ctx))
+		case <-longer.Done():
+		}
+	})
+	return longer, func() {
+		stop()
+		end(nil)
+	}
 }
 
 func (c *Cache) drainFills(ctx context.Context) error {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -46,4 +47,36 @@ func TestASecondProcessOnTheSameStore(t *testing.T) {
 	if took := time.Since(began); took > within(2*time.Second) {
 		t.Errorf("took %v to notice", took)
 	}
+}
+
+// A second signal ends the wait for readers and loses nothing that was stored.
+func TestASecondSignalKeepsWhatIsStored(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t).on("/kept", page("Cache-Control: max-age=600"))
+	g := newGate(t)
+	o.on("/never", g.hold(page()))
+	c := conf{Origin: o.url, Extra: "disk: { path: " + t.TempDir() + "/store, max: 64MiB }\n"}
+	first := start(t, c)
+	first.mayFail = true // a cut end is told by its exit status
+	stuck := background(t, first, 1, request("GET", "/never"))
+	o.await("/never", 1)
+	first.prime("/kept")
+	first.terminate(syscall.SIGTERM)
+	draining := func(entry map[string]any) bool { return entry["message"] == "draining" }
+	if !eventually(func() bool { return len(first.logged(draining)) == 1 }) {
+		t.Fatal("no drain")
+	}
+	began := time.Now()
+	first.terminate(syscall.SIGTERM)
+	if code := first.ExitCode(); code != 1 {
+		t.Errorf("exit status %d, want 1", code)
+	}
+	if took := time.Since(began); took > within(2*time.Second) {
+		t.Errorf("took %v to end", took)
+	}
+	stuck()
+	o.stop()
+	r := start(t, c).get("/kept")
+	r.want(t, http.StatusOK, version(1, "/kept"))
+	r.wantHit(t, true)
 }

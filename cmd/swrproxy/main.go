@@ -5,8 +5,8 @@
 //	swrproxy check --config swrproxy.yaml            tells what is wrong with a file
 //	swrproxy demo                                    a slow origin and the proxy, to try it
 //
-// It prints its addresses on standard output, log lines go to standard error. SIGTERM and SIGINT drain, a second one cuts; SIGHUP
-// reads the settings again. The exit status is 0 after a drain, 1 on any failure.
+// It prints its addresses on standard output, log lines go to standard error. SIGTERM and SIGINT drain, a second one cuts,
+// a third one ends at once; SIGHUP reads the settings again. The exit status is 0 after a drain, 1 on any failure.
 package main
 
 import (

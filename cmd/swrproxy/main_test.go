@@ -259,6 +259,28 @@ func TestASecondSignalCuts(t *testing.T) {
 	}
 }
 
+// A third signal does not wait for a drain that is cut and still does not end.
+func TestAThirdSignalEndsAtOnce(t *testing.T) {
+	s, signals := stuck{newStub(), make(chan struct{})}, make(chan os.Signal)
+	defer close(s.release)
+	done := make(chan error)
+	go func() { done <- process{signals: signals}.await(s) }()
+	for range 3 {
+		signals <- syscall.SIGTERM
+	}
+	if err := <-done; !errors.Is(err, errThirdSignal) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// stuck is a proxy whose drain does not heed its context.
+type stuck struct {
+	*stub
+	release chan struct{}
+}
+
+func (s stuck) Drain(context.Context) error { <-s.release; return nil }
+
 func TestAListenersFailureEndsTheProcess(t *testing.T) {
 	s, signals := newStub(), make(chan os.Signal)
 	failure := errors.New("no more files")

@@ -12,8 +12,12 @@ import (
 	"github.com/swrproxy/swrproxy/internal/app"
 )
 
-// errSecondSignal is the cause of a cut drain.
-var errSecondSignal = errors.New("second signal")
+var (
+	// errSecondSignal is the cause of a cut drain.
+	errSecondSignal = errors.New("second signal")
+	// errThirdSignal means that not even what was cut short has been waited for.
+	errThirdSignal = errors.New("third signal: ended at once, what waited to be written to disk may be lost")
+)
 
 func makeServe(cmd *cobra.Command, p process) {
 	s := addSettings(cmd)
@@ -60,7 +64,8 @@ func (p process) await(r running) error {
 	}
 }
 
-// drain stops r; a second SIGTERM or SIGINT cuts what is left.
+// drain stops r. A second SIGTERM or SIGINT cuts requests and fills, but what waits to be written to disk still is; a third one waits
+// for nothing.
 func (p process) drain(r running) error {
 	ctx, cut := context.WithCancelCause(context.Background())
 	defer cut(nil)
@@ -71,8 +76,12 @@ func (p process) drain(r running) error {
 		case err := <-done:
 			return err
 		case s := <-p.signals:
-			if isStop(s) {
+			switch {
+			case !isStop(s):
+			case ctx.Err() == nil:
 				cut(errSecondSignal)
+			default:
+				return errThirdSignal
 			}
 		}
 	}

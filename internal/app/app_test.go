@@ -281,6 +281,30 @@ func TestDiskTierSurvivesARestart(t *testing.T) {
 	}
 }
 
+// A drain that is cut from its first moment still writes what waits.
+func TestACutDrainWritesWhatWaits(t *testing.T) {
+	o := newSource(t, cacheable)
+	settings := base + "disk: { path: " + t.TempDir() + ", max: 64MiB }\norigins: { app: { url: " + o.URL + " } }\n"
+	r := start(t, settings)
+	const n = 50
+	for i := range n {
+		r.get(fmt.Sprint("/", i), "Host", "site.test")
+	}
+	cut, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.Drain(cut); !errors.Is(err, ErrCut) {
+		t.Errorf("drain: %v, want ErrCut", err)
+	}
+	o.Close()
+	r = start(t, settings)
+	defer r.stop()
+	for i := range n {
+		if status, _, how := r.get(fmt.Sprint("/", i), "Host", "site.test"); status != http.StatusOK || !strings.Contains(how, "hit") {
+			t.Errorf("%d: %d %q after the restart", i, status, how)
+		}
+	}
+}
+
 func TestDiskPathInUse(t *testing.T) {
 	o := newSource(t, cacheable)
 	dir := t.TempDir()

@@ -18,7 +18,8 @@ const (
 )
 
 // Drain ends the proxy: not ready, no more connections, requests under way finish or are cut at http.drain, fills finish or are
-// cancelled, and everything closes. When ctx ends first everything is cut at once and ErrCut returned.
+// cancelled, and everything closes. When ctx ends first requests and fills are cut at once and ErrCut is returned; what waits to be
+// written to disk still is, within seconds.
 func (a *App) Drain(ctx context.Context) error {
 	a.state.Store(uint32(draining))
 	a.logger.Info().Msg("draining")

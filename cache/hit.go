@@ -61,7 +61,7 @@ type hitRead struct {
 	key     []byte // the primary key
 	variant []byte
 	found   found
-	status  policy.CacheStatus
+	age     time.Duration // of the record
 	ev      ReadEvent
 }
 
@@ -75,7 +75,8 @@ func (c *Cache) Hit(q *HitRequest, a *HitAnswer) bool {
 	if !h.adopt(q) || !c.resolveHit(h) || !c.lookupHit(h) {
 		return false
 	}
-	v := policy.Judge(h.found.life, &h.policy, q.At)
+	h.age = h.found.life.Age(q.At)
+	v := policy.JudgeAge(&h.found.life, &h.policy, h.age)
 	switch {
 	case v.Use == policy.Fresh:
 		h.ev.Result = ResultHit
@@ -85,7 +86,7 @@ func (c *Cache) Hit(q *HitRequest, a *HitAnswer) bool {
 		return false
 	}
 	h.ev.Reason, h.ev.Start = v.Reason, q.At
-	return h.compose(a, q.At)
+	return h.compose(a)
 }
 
 // HitSent reports an answer: sent bytes of its body went out, whole tells whether that was all.
@@ -99,7 +100,7 @@ func (c *Cache) HitSent(a *HitAnswer, sent int64, whole bool) {
 	ev.Bytes, ev.ClientGone = sent, !whole
 	c.obs.ReadDone(ev)
 	a.Body = nil
-	h.found = found{}
+	h.found.rec, h.found.spec = nil, nil // not to be kept in memory from here
 }
 
 // view makes a string of bytes that do not change while it is used.
@@ -168,14 +169,16 @@ func (a *asked) note(f *HitField) bool {
 	return true
 }
 
-// readPolicy is policy.ReadRequest, without looking for what is known not to be there.
-func (h *hitRead) readPolicy() {
+// readPolicy is policy.ReadRequest, without looking for what is known not to be there. False means that the request passes the cache by.
+func (h *hitRead) readPolicy() bool {
 	if h.asked.others {
 		h.addLater()
 		h.policy = policy.ReadRequest(&h.request, h.rule.settings.Directives)
-		return
+		_, pass := policy.Pass(&h.policy, &h.rule.settings)
+		return !pass && !h.policy.Range
 	}
 	h.policy = policy.Request{Method: h.request.Method, Cookie: h.asked.cookie, Conditional: h.asked.tags+h.asked.dates > 0}
+	return true
 }
 
 // add appends a field line. Values of one line each share one array. False means that net/http derives another field from it.
@@ -249,8 +252,7 @@ func (c *Cache) resolveHit(h *hitRead) bool {
 	if h.rule == nil || h.rule.pass || c.closed.Load() {
 		return false
 	}
-	h.readPolicy()
-	if _, pass := policy.Pass(&h.policy, &h.rule.settings); pass || h.policy.Range {
+	if !h.readPolicy() {
 		return false
 	}
 	if !h.rule.key.Simple() {
@@ -262,18 +264,19 @@ func (c *Cache) resolveHit(h *hitRead) bool {
 
 // lookupHit finds the record in memory, as Cache.lookup does.
 func (c *Cache) lookupHit(h *hitRead) bool {
-	rec, life, ok := c.getNearby(view(h.key))
-	if !ok {
+	f := &h.found
+	var ok bool
+	if f.rec, f.life, ok = c.getNearby(view(h.key)); !ok {
 		return false
 	}
-	h.found = found{rec: rec, life: life}
-	if x := rec.Index; x != nil {
+	f.spec, f.known = nil, false
+	if x := f.rec.Index; x != nil {
 		h.addLater()
 		if !c.chooseNearby(h, x) {
 			return false
 		}
 	}
-	return h.found.rec != nil && h.found.rec.plain()
+	return f.rec != nil && f.rec.plain()
 }
 
 // chooseNearby finds the variant. False means that there may be a younger one that is not in memory.
@@ -331,14 +334,13 @@ func (h *hitRead) fillKey() fill.Key {
 }
 
 // compose writes the head and sets the body. False means that the ordinary path has to weigh the request's conditions.
-func (h *hitRead) compose(a *HitAnswer, now time.Time) bool {
+func (h *hitRead) compose(a *HitAnswer) bool {
 	rec := h.found.rec
 	unmodified, ok := h.unmodified(rec)
 	if !ok {
 		return false
 	}
-	h.describe(now)
-	b, ok := h.appendHead(a.Head, rec, unmodified, now)
+	b, ok := h.appendHead(a.Head, rec, unmodified)
 	if !ok {
 		return false
 	}
@@ -347,14 +349,6 @@ func (h *hitRead) compose(a *HitAnswer, now time.Time) bool {
 		a.Body, _ = rec.Body.Bytes()
 	}
 	return true
-}
-
-// describe is read.hitStatus.
-func (h *hitRead) describe(now time.Time) {
-	h.status = policy.CacheStatus{Hit: true, TTL: policy.Seconds(h.found.life.TTL(now)), HasTTL: true}
-	if h.ev.Result != ResultHit {
-		h.status.Detail = h.ev.Reason.String()
-	}
 }
 
 // unmodified answers the plainest conditions, those of a client that shows what it got from here (RFC 9110 §13.1.2, §13.1.3): one
@@ -369,7 +363,7 @@ func (h *hitRead) unmodified(rec *Record) (yes, ok bool) {
 	a := &h.asked
 	switch {
 	case a.tags == 1:
-		yes = isEntityTag(a.tag) && rec.marks.etagOf(rec.Fields.block) == a.tag
+		yes = rec.marks.has(markTag) && rec.marks.etagOf(rec.Fields.block) == a.tag
 	case a.tags == 0 && a.dates == 1:
 		yes = rec.firstField("Last-Modified") == a.date && isFixdate(a.date)
 	}
@@ -388,15 +382,6 @@ func (r *Record) firstField(name string) string {
 	return ""
 }
 
-// isEntityTag accepts one entity tag without anything odd in it: RFC 9110 §8.8.3.
-func isEntityTag(s string) bool {
-	s = strings.TrimPrefix(s, "W/")
-	if len(s) < 2 || s[0] != '"' || strings.IndexByte(s[1:], '"') != len(s)-2 {
-		return false
-	}
-	return strings.IndexByte(s, ' ') < 0 && strings.IndexByte(s, '\t') < 0
-}
-
 // isFixdate accepts a date in the preferred form, right down to the day's name: RFC 9110 §5.6.7.
 func isFixdate(s string) bool {
 	t, err := time.Parse(http.TimeFormat, s)
@@ -409,27 +394,21 @@ func isFixdate(s string) bool {
 
 // appendHead writes what net/http would write for the record's fields with Age, Cache-Status and Content-Length set: the lines
 // in the order of their names. False means that net/http would add a field of its own, or that the record's fields are unusual.
-func (h *hitRead) appendHead(b []byte, rec *Record, unmodified bool, now time.Time) ([]byte, bool) {
+func (h *hitRead) appendHead(b []byte, rec *Record, unmodified bool) ([]byte, bool) {
 	m := &rec.marks
-	h.ev.Status = rec.Status
-	if unmodified {
-		h.ev.Status = http.StatusNotModified
-	}
 	switch {
-	case !m.has(markMade), m.has(markUnusual), unmodified && m.has(markManyLines), !unmodified && !m.has(markTyped) && rec.Body.Size() > 0:
+	case !m.has(markMade), m.has(markUnusual), unmodified && m.has(markManyRuns), !unmodified && !m.has(markTyped) && rec.Body.Size() > 0:
 		return b, false
-	case h.ev.Status == http.StatusOK:
-		b = append(b, "HTTP/1.1 200 OK\r\n"...)
-	default:
-		b = append(strconv.AppendInt(append(b, "HTTP/1.1 "...), int64(h.ev.Status), 10), ' ')
-		b = append(append(b, http.StatusText(h.ev.Status)...), "\r\n"...)
 	}
-	w := headWriter{b: b, block: rec.Fields.block, kept: m.kept, all: !unmodified}
+	w := headWriter{b: h.appendStatus(b, rec, unmodified), block: rec.Fields.block, m: m}
+	if !unmodified {
+		w.run = leftRuns
+	}
 	w.upTo(int(m.own[0]))
-	w.b = strconv.AppendInt(append(w.b, "Age: "...), int64(h.found.life.Age(now)/time.Second), 10)
+	w.b = strconv.AppendInt(append(w.b, "Age: "...), int64(h.age/time.Second), 10)
 	w.b = append(w.b, "\r\n"...)
 	w.upTo(int(m.own[1]))
-	w.b = append(h.status.Append(append(w.b, "Cache-Status: "...)), "\r\n"...)
+	w.b = append(h.appendCacheStatus(append(w.b, "Cache-Status: "...)), "\r\n"...)
 	w.upTo(int(m.own[2]))
 	if !unmodified {
 		w.b = strconv.AppendInt(append(w.b, "Content-Length: "...), rec.Body.Size(), 10)
@@ -439,27 +418,46 @@ func (h *hitRead) appendHead(b []byte, rec *Record, unmodified bool, now time.Ti
 	return append(w.b, "\r\n"...), true
 }
 
+// appendStatus writes the status line.
+func (h *hitRead) appendStatus(b []byte, rec *Record, unmodified bool) []byte {
+	h.ev.Status = rec.Status
+	switch {
+	case unmodified:
+		h.ev.Status = http.StatusNotModified
+		return append(b, "HTTP/1.1 304 Not Modified\r\n"...)
+	case rec.Status == http.StatusOK:
+		return append(b, "HTTP/1.1 200 OK\r\n"...)
+	}
+	b = append(strconv.AppendInt(append(b, "HTTP/1.1 "...), int64(rec.Status), 10), ' ')
+	return append(append(b, http.StatusText(rec.Status)...), "\r\n"...)
+}
+
+// appendCacheStatus writes what read.hitStatus says.
+func (h *hitRead) appendCacheStatus(b []byte) []byte {
+	detail := h.ev.Reason
+	if h.ev.Result == ResultHit {
+		detail = 0
+	}
+	return policy.AppendHit(b, h.found.life.FreshFor-h.age, detail)
+}
+
 // headWriter copies a record's fields.
 type headWriter struct {
 	b     []byte
 	block string
-	at    int    // what is before it is written
-	kept  uint32 // the lines from there on that are written, unless all are
-	all   bool
+	m     *marks
+	at    int // what is before it is written, or left out
+	run   int // the next one to leave out
 }
 
 // upTo writes the lines before end.
 func (w *headWriter) upTo(end int) {
-	if w.all {
+	for m := w.m; w.run < leftRuns && m.leftSize[w.run] > 0 && int(m.left[w.run]) < end; w.run++ {
+		w.b = append(w.b, w.block[w.at:m.left[w.run]]...)
+		w.at = m.leftEnd(w.run)
+	}
+	if w.at < end {
 		w.b = append(w.b, w.block[w.at:end]...)
 		w.at = end
-		return
-	}
-	for w.at < end {
-		next := w.at + strings.IndexByte(w.block[w.at:], '\n') + 1
-		if w.kept&1 != 0 {
-			w.b = append(w.b, w.block[w.at:next]...)
-		}
-		w.at, w.kept = next, w.kept>>1
 	}
 }

@@ -7,10 +7,11 @@ import (
 	"github.com/swrproxy/swrproxy/policy"
 )
 
-// marks say where in a record's block of fields the hit path has something to do. They take 16 bytes in every record.
+// marks say where in a record's block of fields the hit path has something to do. They take 24 bytes in every record.
 type marks struct {
-	// kept has a bit for each of the first keptLines lines that a 304 has, too: RFC 9110 §15.4.5.
-	kept uint32
+	// left is where the runs of lines begin that a 304 leaves out (RFC 9110 §15.4.5), leftSize how long they are; an empty one ends them.
+	left     [leftRuns]uint16
+	leftSize [leftRuns]uint8
 	// own are where the fields that each answer computes belong, as in ownFields.
 	own [len(ownFields)]uint16
 	// etag and etagLen are where the value of the first Etag is; an empty one counts as none.
@@ -26,8 +27,10 @@ const (
 	markUnusual markFlags = 1 << iota
 	// markTyped: there is a Content-Type.
 	markTyped
-	// markManyLines: there are more lines than kept has bits.
-	markManyLines
+	// markManyRuns: a 304 leaves out more than the runs can say.
+	markManyRuns
+	// markTag: etag is an entity tag without anything odd in it.
+	markTag
 	// markMade: these are the record's marks, and not the zero value.
 	markMade
 )
@@ -35,7 +38,8 @@ const (
 // ownFields are those that an answer computes, in the order of their names.
 var ownFields = [...]string{"Age", "Cache-Status", "Content-Length"}
 
-const keptLines = 32
+// leftRuns are enough for Accept-Ranges, two stretches of content's own fields, as around a Content-Security-Policy, and Last-Modified.
+const leftRuns = 4
 
 // Prepare makes the record fit for [Cache.Hit], which leaves others to the ordinary path. Stores call it in Put, before they publish the record.
 // It does nothing the second time.
@@ -53,22 +57,25 @@ func markBlock(block string) (m marks) {
 		return m
 	}
 	next := 0 // of ownFields
-	for at, line := 0, 0; at < len(block); line++ {
+	for at := 0; at < len(block); {
 		name, size := nextLine(block[at:])
 		for ; next < len(ownFields) && name > ownFields[next]; next++ {
 			m.own[next] = uint16(at)
 		}
-		m.line(block, name, at, at+size, line)
+		m.line(block, name, at, at+size)
 		at += size
 	}
 	for ; next < len(ownFields); next++ {
 		m.own[next] = uint16(len(block))
 	}
+	if isEntityTag(m.etagOf(block)) {
+		m.flags |= markTag
+	}
 	return m
 }
 
 // line takes the line of block from at to end into account.
-func (m *marks) line(block, name string, at, end, number int) {
+func (m *marks) line(block, name string, at, end int) {
 	switch name {
 	case "Age", "Content-Length":
 		m.flags |= markUnusual
@@ -80,17 +87,43 @@ func (m *marks) line(block, name string, at, end, number int) {
 			m.etagLen = uint16(end-len("\r\n")) - m.etag
 		}
 	}
-	switch {
-	case number >= keptLines:
-		m.flags |= markManyLines
-	case policy.InNotModified(name, m.etagOf(block)): // Last-Modified, for which the Etag counts, comes behind it
-		m.kept |= 1 << number
+	if !policy.InNotModified(name, m.etagOf(block)) { // Last-Modified, for which the Etag counts, comes behind it
+		m.leaveOut(at, end-at)
 	}
 }
+
+// leaveOut adds a line to the last run if it follows on it, else to a new one.
+func (m *marks) leaveOut(at, size int) {
+	n := 0
+	for n < leftRuns && m.leftSize[n] > 0 {
+		n++
+	}
+	if last := n - 1; n > 0 && m.leftEnd(last) == at && int(m.leftSize[last])+size <= math.MaxUint8 {
+		m.leftSize[last] += uint8(size)
+		return
+	}
+	if n == leftRuns || size > math.MaxUint8 {
+		m.flags |= markManyRuns
+		return
+	}
+	m.left[n], m.leftSize[n] = uint16(at), uint8(size)
+}
+
+// leftEnd is the end of a run.
+func (m *marks) leftEnd(run int) int { return int(m.left[run]) + int(m.leftSize[run]) }
 
 func (m *marks) etagOf(block string) string { return block[m.etag : m.etag+m.etagLen] }
 
 func (m *marks) has(f markFlags) bool { return m.flags&f != 0 }
+
+// isEntityTag accepts one entity tag without anything odd in it: RFC 9110 §8.8.3.
+func isEntityTag(s string) bool {
+	s = strings.TrimPrefix(s, "W/")
+	if len(s) < 2 || s[0] != '"' || strings.IndexByte(s[1:], '"') != len(s)-2 {
+		return false
+	}
+	return strings.IndexByte(s, ' ') < 0 && strings.IndexByte(s, '\t') < 0
+}
 
 // nextLine returns the name of the first line of a block and where the line ends.
 func nextLine(block string) (name string, end int) {

@@ -98,6 +98,16 @@ func (c *CacheStatus) Append(dst []byte) []byte {
 	return appendStringParam(dst, "; detail=", c.Detail)
 }
 
+// AppendHit appends the member of an answer from storage whose remaining freshness is ttl; a detail of 0 is left out. It says the same as
+// [CacheStatus.Append], with less to look at.
+func AppendHit(dst []byte, ttl time.Duration, detail Reason) []byte {
+	dst = strconv.AppendInt(append(dst, CacheStatusName+"; hit; ttl="...), int64(Seconds(ttl)), 10)
+	if detail != 0 {
+		dst = append(append(dst, "; detail="...), detail.String()...)
+	}
+	return dst
+}
+
 // appendStringParam appends a String of Structured Fields (RFC 9651 §4.1.6); octets that a String cannot hold become
 // "?".
 func appendStringParam(dst []byte, name, s string) []byte {

@@ -30,6 +30,18 @@ func TestCacheStatus(t *testing.T) {
 	}
 }
 
+// The short way to write a hit gives the bytes of the general one, whatever the reason.
+func TestAppendHit(t *testing.T) {
+	for _, ttl := range []time.Duration{0, 30 * sec, -1, -5 * sec, Forever} {
+		for detail := Reason(0); int(detail) < len(reasonNames); detail++ {
+			want := CacheStatus{Hit: true, TTL: Seconds(ttl), HasTTL: true, Detail: detail.String()}
+			if got := string(AppendHit(nil, ttl, detail)); got != string(want.Append(nil)) {
+				t.Errorf("%v, %d: %s, want %s", ttl, detail, got, want.Append(nil))
+			}
+		}
+	}
+}
+
 func TestAddCacheStatus(t *testing.T) {
 	upstream := []string{"origin; hit"}
 	h := http.Header{"Cache-Status": upstream[:1:1]}

@@ -33,19 +33,20 @@ type Verdict struct {
 // Judge says how a stored response may be used for a request that it matches (RFC 9111 §4). It does not allocate. As
 // now grows, the verdict never gets fresher. Whether a MustWait is answered with 504 instead of a fetch
 // (only-if-cached, RFC 9111 §5.2.1.7) is the caller's step.
-func Judge(l Life, req *Request, now time.Time) Verdict {
+func Judge(l Life, req *Request, now time.Time) Verdict { return JudgeAge(&l, req, l.Age(now)) }
+
+// JudgeAge is [Judge] for those who have worked out the response's current age already.
+func JudgeAge(l *Life, req *Request, age time.Duration) Verdict {
 	c := &req.Control
 	switch {
 	case l.has(NoCache):
 		return Verdict{MustWait, ReasonNoCache}
 	case c.NoCache:
 		return Verdict{MustWait, ReasonRequestNoCache}
+	case age < l.FreshFor:
+		return judgeFresh(l, c, age)
 	}
-	age := l.Age(now)
-	if age < l.FreshFor {
-		return judgeFresh(&l, c, age)
-	}
-	return judgeStale(&l, c, age)
+	return judgeStale(l, c, age)
 }
 
 // judgeFresh applies the request's limits to a fresh response (RFC 9111 §5.2.1.1, §5.2.1.3).

@@ -12,7 +12,7 @@ func PlainTarget(method, scheme, host, path, query string) (Target, bool) {
 		return Target{}, false
 	}
 	authority := host
-	if !isPlainHost(host) {
+	if !isPlainAuthority(host, scheme) {
 		var err error
 		if authority, err = normalAuthority(host, scheme); err != nil {
 			return Target{}, false
@@ -21,13 +21,29 @@ func PlainTarget(method, scheme, host, path, query string) (Target, bool) {
 	return Target{Method: method, Scheme: scheme, Authority: authority, Path: path, RawQuery: query}, true
 }
 
-// isPlainHost reports a name or IPv4 address in lower case, without a port.
-func isPlainHost(host string) bool {
+// isPlainAuthority reports a name or IPv4 address in lower case, without a port or with one that is not the scheme's default.
+func isPlainAuthority(host, scheme string) bool {
 	for i := range len(host) {
-		c := host[i]
-		if !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '.' || c == '-') {
+		if c := host[i]; !plainHostChar[c] {
+			return c == ':' && i > 0 && isPlainPort(host[i+1:], scheme)
+		}
+	}
+	return true
+}
+
+func isPlainPort(port, scheme string) bool {
+	switch {
+	case port == "", port[0] == '0', len(port) > len("65535"), len(port) == len("65535") && port > "65535":
+		return false
+	case scheme == "http" && port == "80", scheme == "https" && port == "443":
+		return false
+	}
+	for i := range len(port) {
+		if port[i]-'0' > 9 {
 			return false
 		}
 	}
 	return true
 }
+
+var plainHostChar = charset("abcdefghijklmnopqrstuvwxyz0123456789.-")

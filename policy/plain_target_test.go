@@ -17,6 +17,12 @@ func FuzzPlainTarget(f *testing.F) {
 		{"a_b.test", "/a;b=1,2"},
 		{"a.test:99999", "/.well-known/x"},
 		{"127.0.0.1", "/?a?b"},
+		{":8080", "/"},
+		{"a.test:", "/"},
+		{"a.test:443", "/"},
+		{"a.test:1:2", "/"},
+		{"127.0.0.1:65535", "/"},
+		{"127.0.0.1:65536", "/"},
 	} {
 		f.Add(s.host, s.target)
 	}

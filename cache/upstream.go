@@ -128,8 +128,13 @@ func (rd *read) passFailed(err error) {
 		rd.ev.ClientGone, rd.ev.Status = true, statusClientClosed
 		panic(http.ErrAbortHandler)
 	}
+	status := statusOf(err)
+	if status == http.StatusBadRequest {
+		rd.refuse(status, policy.ReasonBadRequest, err) // the client's own body broke off
+		return
+	}
 	rd.ev.Err = err
-	rd.reject(statusOf(err), policy.ReasonOriginFailed, ResultError)
+	rd.reject(status, policy.ReasonOriginFailed, ResultError)
 }
 
 // passHead sends a HEAD on. Its answer freshens or invalidates the stored GET: RFC 9111 §4.3.5.

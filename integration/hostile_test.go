@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -83,6 +84,27 @@ func TestNothingIsSmuggledBehindAnAmbiguousRequest(t *testing.T) {
 		probe(t, p.Addr(), raw+smuggled)
 	}
 	o.wantCalls("/smuggled", 0)
+}
+
+// A body whose framing breaks (RFC 9112 §7.1) is answered with 400, whether its request was on the way to the origin or not, and the log
+// says the same.
+func TestMalformedUploadsAreAnswered(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t).onAny(page("Cache-Control: no-store"))
+	p := before(t, o)
+	for i, body := range []string{"ZZ\r\n", "3\r\nabcd\r\n0\r\n\r\n", "3\r\nabc\r\n0\r\nno colon\r\n\r\n", strings.Repeat("4\r\nabcd\r\n", 5000) + "x"} {
+		path := fmt.Sprint("/upload/", i)
+		c := dial(t, p.Addr())
+		c.write(t, request("POST", path, "Transfer-Encoding: chunked"))
+		r := c.send(body)
+		if r.Err != nil || r.Status != http.StatusBadRequest || !r.Close {
+			t.Errorf("%.20q: status %d, close %t, %v", body, r.Status, r.Close, r.Err)
+		}
+		told := func(e map[string]any) bool { return e["path"] == path && e["status"] == 400.0 && e["result"] == "refused" }
+		if !eventually(func() bool { return len(p.logged(told)) == 1 }) {
+			t.Errorf("%.20q: no line says 400", body)
+		}
+	}
 }
 
 // A client that sends its head a byte at a time is cut at the header limit, and holds nobody else up meanwhile.

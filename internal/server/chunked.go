@@ -48,6 +48,20 @@ func (s *chunkScan) advance(b []byte) (n int, ok bool) {
 	return n, true
 }
 
+// spoiler returns what makes net/http refuse the body at once when it comes right behind what was scanned without fault.
+func (s *chunkScan) spoiler() string {
+	switch s.state {
+	case chunkTrailerStart, chunkTrailerName, chunkEndLF:
+		return "Z\r\n\r\n" // a line without a colon
+	case chunkTrailerValue:
+		return "\r\nZ\r\n\r\n"
+	case chunkTrailerLF:
+		return "\nZ\r\n\r\n"
+	default:
+		return "\rZ\n" // a carriage return within a line
+	}
+}
+
 func (s *chunkScan) done() bool { return s.state == chunkDone }
 
 // step takes one byte of framing.

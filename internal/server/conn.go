@@ -254,12 +254,21 @@ func (c *conn) readChunked() error {
 	}
 	n, ok := c.chunks.advance(c.buffered())
 	if !ok {
-		c.phase = phaseBroken
 		c.server.stats.refused[refusalBody].Add(1)
-		return refusalBody
+		n = c.spoil(n)
 	}
 	c.ready = n
 	return nil
+}
+
+// spoil ends the connection's input n bytes from here with something that net/http refuses. An error from Read would do as well for the body, but
+// net/http would take it for the client's going, cancel the request, and nobody would be answered.
+func (c *conn) spoil(n int) int {
+	c.phase = phaseBroken
+	end := c.r + n
+	c.buf = append(c.buf[:end:end], c.chunks.spoiler()...)
+	c.w = len(c.buf)
+	return c.w - c.r
 }
 
 // hold answers net/http's background read: it returns when the client is gone or net/http ends the read, with an error

@@ -3,8 +3,10 @@ package server
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -69,6 +71,9 @@ func FuzzChunkScan(f *testing.F) {
 		if whole.done() != pieces.done() || (whole.done() && m != n) {
 			t.Fatalf("%q: %d %t at once, %d %t in pieces", b, n, ok, m, okPieces)
 		}
+		if !ok {
+			wantSpoiled(t, b[:n], &whole)
+		}
 		if !whole.done() || !ok {
 			return
 		}
@@ -85,4 +90,18 @@ func FuzzChunkScan(f *testing.F) {
 			t.Errorf("%q: ends at %d here, at %d in net/http", b, n, len(b)-len(left))
 		}
 	})
+}
+
+// wantSpoiled checks that net/http refuses what a wrong byte is replaced by, whatever came before.
+func wantSpoiled(t *testing.T, good []byte, s *chunkScan) {
+	t.Helper()
+	head := "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+	req, err := http.ReadRequest(bufio.NewReader(strings.NewReader(head + string(good) + s.spoiler())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(io.Discard, req.Body)
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%q, spoiled in state %d: %v; want a refusal that needs no more bytes", good, s.state, err)
+	}
 }

@@ -24,7 +24,8 @@ const (
 	refusalHeadSize
 	// refusalHeadTime is a head that took longer than Options.ReadHeaderTimeout.
 	refusalHeadTime
-	// refusalBody is a chunked body that breaks RFC 9112 §7.1; its request is under way, so its reader gets an error.
+	// refusalBody is a chunked body that breaks RFC 9112 §7.1; its request is under way, so its reader gets an error
+	// and whoever answers it the word.
 	refusalBody
 	numRefusals
 )
@@ -51,9 +52,6 @@ func (r refusal) String() string {
 	}
 	return refusals[r].word
 }
-
-// Error makes a refusal the error that the reader of a broken body gets.
-func (r refusal) Error() string { return "server: " + refusals[r].text }
 
 // response returns the whole answer, after which the connection closes.
 func (r refusal) response(now time.Time) []byte {

@@ -8,16 +8,17 @@
 //
 // # How it works
 //
-// Ristretto chooses what is worth its bytes (TinyLFU admission, sampled LFU eviction), but it applies sets later, may drop them,
-// may refuse them, and orders nothing. So all changes first go into an overlay, where the very next Get sees them, and one
-// goroutine, the settler, carries them over: it is the only one that writes to ristretto, so changes of a key are applied in the
-// order in which they were made. It lets some gather for a millisecond. An arrival leaves the overlay when ristretto has shown that it holds it. One that was refused
-// stays on probation, a window of an eighth of the budget in order of arrival; if it was read there it is offered
-// again, so that a popular newcomer gets in and one that nobody wants costs little.
+// An index of our own says where each record is; it is flat and has no pointers, so that a look-up costs a line or two of memory however many
+// records there are, and the collector nothing. All changes are made in it first, where the very next Get sees them.
 //
-// The collector looks at every object in each cycle, and a record is four. So the settler copies records that have found their place, a hundred
-// at a time, into segments: their structs in one object, their bytes in another. A segment goes when nothing in it is held any more; when less
-// than two thirds is, the rest is packed anew.
+// Ristretto chooses what is worth its bytes (TinyLFU admission, sampled LFU eviction). It holds no records, only the number of the arrival that
+// brought each. It applies sets later, may drop them, may refuse them, and orders nothing: so one goroutine, the settler, carries changes over, and is
+// the only one that writes to ristretto. It lets some gather for a millisecond. A record that ristretto refused stays on probation, a window of an
+// eighth of the budget in order of arrival; if it was read there it is offered again, so that a popular newcomer gets in and one that nobody wants
+// costs little. What ristretto drops leaves the index. It is told of one read in eight: counting each would cost more than the look-up.
+//
+// The collector looks at every object in each cycle, and a record is three. So the settler copies records that have found their place, a hundred
+// at a time, into segments. A segment goes when no record in it is held any more; when less than two thirds are, the rest is packed anew.
 //
 // No expiry is kept in ristretto, whose expiry map grows without bound: a record's deadlines are its own. Nor is there a sweep for records
 // whose last window is over: they still carry validators, so the next reader's fill may end in a 304, and they take room that nothing else
@@ -29,8 +30,8 @@
 // # Concurrency
 //
 // All methods are safe for concurrent use, Close included. Get takes one read lock of 64 and does not allocate; it waits for no I/O
-// and for no other goroutine's work beyond a map access. Put waits for the settler when arrivals exceed an eighth of the
-// budget, and for a record that is as large. The order of locks is settling, shard, ristretto's own; queue is a leaf.
+// and for no other goroutine's work beyond a change of the index. Put waits for the settler when arrivals exceed an eighth of the
+// budget, and for a record that is as large. The order of locks is settling, shard, ristretto's own; queue and chunks are leaves.
 //
 // # Errors
 //
@@ -41,6 +42,6 @@
 //
 // The budget counts what [cache.Record.Cost] counts plus the frequency sketch. Arrivals on their way are counted beside it: for
 // some microseconds a store may hold its budget plus what is being put. Bodies held by readers of a record that was dropped
-// meanwhile are not counted; a reader keeps the whole segment of its record, 160 KB, where it was packed. What dropped records leave in
+// meanwhile are not counted; a reader keeps the whole segment of its record, 152 KB, where it was packed. What dropped records leave in
 // segments is not counted either: a fifth where every newcomer displaces another, at most a third.
 package memory

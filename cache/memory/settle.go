@@ -3,6 +3,8 @@ package memory
 import (
 	"sync"
 	"time"
+
+	"github.com/swrproxy/swrproxy/cache"
 )
 
 // batch is how many changes are carried over before the settler waits for ristretto: well below the 32 Ki that its buffer takes, so
@@ -17,19 +19,26 @@ const linger = time.Millisecond
 // a quarter of a millisecond of work. With one processor nobody looks at the network while there is other work.
 const stepSize = 64
 
-// settler carries arrivals over to ristretto. It is the only writer of ristretto.
+// settler carries changes over to ristretto. It is the only writer of ristretto.
 type settler struct {
 	wake chan struct{} // holds one wake-up
 	done chan struct{}
 
 	queueMu sync.Mutex // guards following
-	queue   []*arrival
-	sparse  []*segment // to be packed anew
+	queue   []*change
+	sparse  []uint32 // chunks to be packed anew
 
 	passMu    sync.Mutex // guards following, and is held for a whole pass
-	probation []*arrival // in order of arrival
+	probation []trial    // in order of arrival
 	onTrial   int64      // bytes of those that are still current, at most
 	packer    packer
+}
+
+// trial is a record on probation. It ends early if the record is replaced or deleted.
+type trial struct {
+	hash uint64
+	cost int64
+	id   uint32
 }
 
 func (t *settler) start(s *Store) {
@@ -57,7 +66,7 @@ func (t *settler) stop() {
 	t.probation, t.packer = nil, packer{}
 }
 
-func (t *settler) push(list ...*arrival) {
+func (t *settler) push(list ...*change) {
 	t.queueMu.Lock()
 	defer t.queueMu.Unlock()
 	t.queue = append(t.queue, list...)
@@ -71,25 +80,24 @@ func (t *settler) push(list ...*arrival) {
 }
 
 // pushSparse leaves a segment to the settler's next step. It waits for its turn, in which a purge that began to thin it may have emptied it.
-func (t *settler) pushSparse(g *segment) {
+func (t *settler) pushSparse(chunk uint32) {
 	t.queueMu.Lock()
 	defer t.queueMu.Unlock()
-	t.sparse = append(t.sparse, g)
+	t.sparse = append(t.sparse, chunk)
 }
 
-func (t *settler) takeSparse() *segment {
+func (t *settler) takeSparse() (chunk uint32, ok bool) {
 	t.queueMu.Lock()
 	defer t.queueMu.Unlock()
 	if len(t.sparse) == 0 {
 		t.sparse = nil
-		return nil
+		return 0, false
 	}
-	g := t.sparse[0]
-	t.sparse[0], t.sparse = nil, t.sparse[1:]
-	return g
+	chunk, t.sparse = t.sparse[0], t.sparse[1:]
+	return chunk, true
 }
 
-func (t *settler) take(most int) []*arrival {
+func (t *settler) take(most int) []*change {
 	t.queueMu.Lock()
 	defer t.queueMu.Unlock()
 	n := min(len(t.queue), most)
@@ -132,92 +140,73 @@ func (t *settler) carry(s *Store, most int) bool {
 	if len(list) == 0 {
 		return false
 	}
-	for _, a := range list {
-		s.apply(a)
+	for _, c := range list {
+		s.apply(c)
 	}
 	s.tier.Wait()
-	for _, a := range list {
-		t.landed(s, a)
+	for _, c := range list {
+		t.landed(s, c)
 	}
 	t.trim(s)
 	return true
 }
 
-// barrier waits until ristretto has done, and told, all that it had begun.
-func (t *settler) barrier(s *Store) {
-	t.passMu.Lock()
-	defer t.passMu.Unlock()
-	if !s.closing.Load() {
-		s.tier.Wait()
-	}
-}
-
-// apply hands a to ristretto unless it was overtaken.
-func (s *Store) apply(a *arrival) {
-	sh := s.shard(a.hash)
+// apply hands c to ristretto unless it was overtaken.
+func (s *Store) apply(c *change) {
+	sh := s.shard(c.hash)
 	sh.mu.Lock()
-	current := sh.isCurrentLocked(a)
-	a.out, a.again = false, a.probation
+	current := sh.isCurrentLocked(c)
 	sh.mu.Unlock()
 	switch {
 	case !current:
-	case a.in.rec == nil:
-		s.tier.Del(a.hash)
+	case c.id == 0:
+		s.tier.Del(c.hash)
 	default:
-		s.set(a)
+		s.offer(c)
 	}
 }
 
-// set offers a record. One that replaces a smaller one is offered anew: ristretto makes no room when a record grows in place.
-func (s *Store) set(a *arrival) {
-	if old := s.tierPeek(a.hash); old != nil && old.Cost() < a.cost {
-		s.tier.Del(a.hash)
-	}
-	s.counts.records.Add(1)
-	for !s.tier.Set(a.hash, a.in, a.cost) {
-		s.tier.Wait()
-	}
-}
-
-// landed takes a out of the overlay if ristretto holds it, else puts it on probation, once and if it fits there.
-func (t *settler) landed(s *Store, a *arrival) {
-	sh := s.shard(a.hash)
+// landed takes what ristretto has made of c: it holds the record, or that goes on probation, once and if it fits there.
+func (t *settler) landed(s *Store, c *change) {
+	sh := s.shard(c.hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	if !sh.isCurrentLocked(c) {
+		return
+	}
+	delete(sh.changes, c.hash)
+	if c.id == 0 {
+		return
+	}
+	e := sh.index.find(c.hash)
+	rec := s.chunks.record(e.place())
 	switch {
-	case !sh.isCurrentLocked(a):
-	case a.in.rec == nil:
-		s.leaveLocked(sh, a)
-	case !a.out:
-		s.leaveLocked(sh, a)
-		t.settled(a.in)
-	case a.again, a.cost > s.sizes.window:
-		s.rejectLocked(sh, a)
+	case !c.out:
+		e.set(e.place(), settled)
+		s.counts.unsettled.Add(-c.cost)
+	case c.again, c.cost > s.sizes.window:
+		c.rejected = true
+		s.rejectLocked(sh, c.hash, rec)
+		return
 	default:
-		a.probation = true
-		a.read.Store(false)
-		t.probation = append(t.probation, a)
-		t.onTrial += a.cost
-		t.settled(a.in)
+		e.set(e.place(), onTrial)
+		t.probation = append(t.probation, trial{c.hash, c.cost, c.id})
+		t.onTrial += c.cost
+	}
+	if !c.again { // else it is packed already, or waits for it
+		t.packer.add(c.hash, e.place(), rec)
 	}
 }
 
-// settled has a record packed that is not yet and that has found its place.
-func (t *settler) settled(h *held) {
-	if h.alone() {
-		t.packer.add(h)
-	}
-}
-
-// trim ends the probation of the oldest until the rest fits the window: those that were read are offered again.
+// trim ends the probation of the oldest until the rest fits the window: those that were asked for are offered again.
 func (t *settler) trim(s *Store) {
-	var again []*arrival
+	var again []*change
 	for t.onTrial > s.sizes.window {
-		a := t.probation[0]
+		oldest := t.probation[0]
 		t.probation = t.probation[1:]
-		t.onTrial -= a.cost
-		if s.endProbation(a) {
-			again = append(again, a)
+		t.onTrial -= oldest.cost
+		if c := s.endTrial(oldest); c != nil {
+			again = append(again, c)
 		}
 	}
 	if len(again) > 0 {
@@ -225,26 +214,28 @@ func (t *settler) trim(s *Store) {
 	}
 }
 
-// endProbation drops a, or tells that it is worth another offer.
-func (s *Store) endProbation(a *arrival) (again bool) {
-	sh := s.shard(a.hash)
+// endTrial forgets a record, or returns another offer of it.
+func (s *Store) endTrial(t trial) (again *change) {
+	sh := s.shard(t.hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	switch {
-	case !sh.isCurrentLocked(a):
-		return false
-	case a.read.Load():
-		return true
+	e := sh.entryLocked(t.hash, t.id)
+	if e == nil {
+		return nil
 	}
-	s.rejectLocked(sh, a)
-	return false
+	if e.standing() == onTrial {
+		s.rejectLocked(sh, t.hash, s.chunks.record(e.place()))
+		return nil
+	}
+	e.set(e.place(), moving)
+	again = &change{hash: t.hash, cost: t.cost, id: t.id, again: true}
+	sh.changes[t.hash] = again
+	return again
 }
 
 // rejectLocked forgets a record that ristretto did not want.
-func (s *Store) rejectLocked(sh *shard, a *arrival) {
-	s.leaveLocked(sh, a)
-	a.rejected = true
-	s.forget(a.in)
-	s.countDropped(a.in.rec, &s.counts.rejected)
-	sh.ghosts.Add(a.hash, a.in.rec.Token)
+func (s *Store) rejectLocked(sh *shard, hash uint64, rec *cache.Record) {
+	s.removeLocked(sh, hash, rec)
+	s.countDropped(rec, &s.counts.rejected)
+	sh.ghosts.Add(hash, rec.Token)
 }

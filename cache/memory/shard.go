@@ -2,7 +2,6 @@ package memory
 
 import (
 	"sync"
-	"sync/atomic"
 
 	"github.com/swrproxy/swrproxy/cache"
 	"github.com/swrproxy/swrproxy/cache/internal/forgotten"
@@ -15,34 +14,29 @@ const (
 	ghostsPerShard = 256
 )
 
-// shard holds the overlay for a part of the keys. Every change of a key happens under its shard's lock, so changes have one
-// order; readers hold it too, which is what lets Close wait for them.
+// shard holds a part of the keys. Every change of a key happens under its shard's lock, so changes have one order; readers hold it too, which is
+// what keeps places valid for them and lets Close wait for them.
 type shard struct {
 	mu      sync.RWMutex // guards following
-	arrived map[uint64]*arrival
+	index   index
+	changes map[uint64]*change // the latest of each key that ristretto does not know of yet
 	ghosts  forgotten.Tokens
-	newest  uint64 // the highest token of any record put
 	closed  bool
 }
 
-// arrival is a change of one key that ristretto does not show yet.
-type arrival struct {
+// change is a record put or deleted, on its way to ristretto. Guarded by the shard's lock but for what never changes.
+type change struct {
 	hash uint64
 	cost int64
-	own  held // where the record is at first; without one the key was deleted
-	// read is set by a Get, and makes a record on probation be offered again.
-	read atomic.Bool
+	id   uint32 // 0: the key was deleted
 
-	// Guarded by the shard's lock.
-	in        *held // own, or a slot
-	out       bool  // ristretto does not hold rec
-	probation bool  // it was refused once
-	again     bool  // the present offer is its second
-	rejected  bool  // ristretto did not want it, and it is forgotten
+	again    bool // ristretto has refused it before
+	out      bool // ristretto has dropped it, or would not take it
+	rejected bool // it is forgotten for that
 }
 
 func (sh *shard) init() {
-	sh.arrived = make(map[uint64]*arrival)
+	sh.changes = make(map[uint64]*change)
 	sh.ghosts = forgotten.New(ghostsPerShard)
 }
 
@@ -50,41 +44,64 @@ func (sh *shard) close() {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	sh.closed = true
-	clear(sh.arrived)
+	sh.index = index{}
+	clear(sh.changes)
 }
 
-// newArrival is one of a record, nil for a deletion.
-func newArrival(hash uint64, rec *cache.Record) *arrival {
-	a := &arrival{hash: hash, own: held{rec: rec}}
-	a.in = &a.own
-	if rec != nil {
-		a.cost = rec.Cost()
+// isCurrentLocked tells whether c is still its key's latest change.
+func (sh *shard) isCurrentLocked(c *change) bool { return sh.changes[c.hash] == c }
+
+// entryLocked is the entry that the arrival of this number brought, nil if it is gone or replaced.
+func (sh *shard) entryLocked(hash uint64, id uint32) *entry {
+	if e := sh.index.find(hash); e != nil && e.id == id {
+		return e
 	}
-	return a
+	return nil
 }
 
-// bury remembers the token of what ristretto dropped, which is forgotten unless the overlay holds it.
-func (sh *shard) bury(hash uint64, h *held) (forgotten bool) {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if a := sh.arrived[hash]; a != nil && a.in == h {
-		return false
+// peekLocked returns what a hash holds now, nil if nothing. It does not count as a use.
+func (s *Store) peekLocked(sh *shard, hash uint64) *cache.Record {
+	if e := sh.index.find(hash); e != nil {
+		return s.chunks.record(e.place())
 	}
-	sh.ghosts.Add(hash, h.rec.Token)
-	return true
+	return nil
 }
 
-// dropped marks the arrival of h as not held by ristretto, and tells whether there is one.
-func (sh *shard) dropped(hash uint64, h *held) bool {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	a := sh.arrived[hash]
-	if a == nil || a.in != h {
-		return false
+// setLocked makes what c brought to a place the record of its hash. The caller has peeked: have is what it replaces, nil for nothing.
+func (s *Store) setLocked(sh *shard, c *change, p place, have *cache.Record) {
+	if have != nil {
+		s.removeLocked(sh, c.hash, have)
 	}
-	a.out = true
-	return true
+	sh.index.put(c.hash, c.id, p, moving)
+	s.counts.records.Add(1)
+	s.counts.bytes.Add(c.cost)
+	s.counts.unsettled.Add(c.cost)
+	sh.changes[c.hash] = c
 }
 
-// isCurrentLocked tells whether a is still its key's latest change.
-func (sh *shard) isCurrentLocked(a *arrival) bool { return sh.arrived[a.hash] == a }
+// unsetLocked makes c the end of rec, the record of its hash.
+func (s *Store) unsetLocked(sh *shard, c *change, rec *cache.Record) {
+	s.removeLocked(sh, c.hash, rec)
+	c.id, c.cost = 0, 0
+	sh.changes[c.hash] = c
+}
+
+// removeLocked forgets rec, the record of its hash.
+func (s *Store) removeLocked(sh *shard, hash uint64, rec *cache.Record) {
+	e := sh.index.find(hash)
+	p, cost := e.place(), rec.Cost()
+	s.counts.records.Add(-1)
+	s.counts.bytes.Add(-cost)
+	if e.standing() != settled {
+		s.counts.unsettled.Add(-cost)
+	}
+	sh.index.remove(hash)
+	s.forget(p)
+}
+
+// forget notes that no index names a place any more.
+func (s *Store) forget(p place) {
+	if s.chunks.drop(p) {
+		s.settle.pushSparse(p.chunk())
+	}
+}

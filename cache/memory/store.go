@@ -31,7 +31,8 @@ type Options struct {
 // Store keeps records in memory. Safe for concurrent use.
 type Store struct {
 	seed   maphash.Seed
-	tier   *ristretto.Cache[uint64, *held]
+	chunks chunks
+	tier   *ristretto.Cache[uint64, asset]
 	sizes  sizes
 	shards [numShards]shard
 	counts counters
@@ -41,13 +42,15 @@ type Store struct {
 	closed  sync.Once
 }
 
-// counters are a store's events since it was made and the bytes in its overlay now.
+// counters are a store's events since it was made, and what it holds now.
 type counters struct {
 	evicted, rejected, expired, purged atomic.Int64
 
-	records      atomic.Int64 // held by ristretto
-	arriving     atomic.Int64 // bytes in the overlay, probation included
-	arrivingRecs atomic.Int64
+	records   atomic.Int64
+	bytes     atomic.Int64
+	unsettled atomic.Int64 // bytes of those that are moving or on trial
+
+	arrivals atomic.Uint32 // numbers given to arrivals
 }
 
 // New makes a store and starts its goroutines, which Close ends.

@@ -1,129 +1,75 @@
 package memory
 
 import (
+	"math/rand/v2"
+
 	"github.com/swrproxy/swrproxy/cache"
 )
+
+// oneReadIn is which part of the reads ristretto counts: to count one costs as much as a look-up, and what is read often is so in a sample too.
+const oneReadIn = 8
 
 // Get returns the record of this full key. It neither keeps key nor allocates.
 func (s *Store) Get(key string) (*cache.Record, bool) {
 	h := s.hash(key)
 	sh := s.shard(h)
 	sh.mu.RLock()
-	r := s.lookLocked(sh, h)
+	r := s.askLocked(sh, h, key)
 	sh.mu.RUnlock()
-	if r == nil || r.Key != key {
-		return nil, false
-	}
-	return r, true
+	return r, r != nil
 }
 
-// lookLocked returns what h holds now, nil if nothing. It counts as a use of h: ristretto is asked even if the overlay knows
-// better, so that the frequency of newcomers grows too.
-func (s *Store) lookLocked(sh *shard, h uint64) *cache.Record {
-	if sh.closed {
+func (s *Store) askLocked(sh *shard, h uint64, key string) *cache.Record {
+	if rand.Uint32()%oneReadIn == 0 && !sh.closed {
+		s.tier.Get(h) // also if there is nothing: the frequency of newcomers counts
+	}
+	e := sh.index.find(h)
+	if e == nil {
 		return nil
 	}
-	r := s.tierGet(h)
-	if len(sh.arrived) == 0 {
-		return r
+	r := s.chunks.record(e.place())
+	if r.Key != key {
+		return nil
 	}
-	if a, ok := sh.arrived[h]; ok {
-		a.read.Store(true)
-		return a.in.rec
-	}
+	e.ask()
 	return r
-}
-
-func (s *Store) tierGet(h uint64) *cache.Record {
-	if there, ok := s.tier.Get(h); ok {
-		return there.rec
-	}
-	return nil
-}
-
-// peekLocked is lookLocked for a writer: a key that has nothing is not counted as used, else a scan of new keys would age the
-// frequencies of all others.
-func (s *Store) peekLocked(sh *shard, h uint64) *cache.Record {
-	if a, ok := sh.arrived[h]; ok {
-		return a.in.rec
-	}
-	if sh.closed {
-		return nil
-	}
-	return s.tierPeek(h)
-}
-
-func (s *Store) tierPeek(h uint64) *cache.Record {
-	if _, ok := s.tier.GetTTL(h); !ok {
-		return nil
-	}
-	return s.tierGet(h)
 }
 
 // Walk calls f with each record until it returns false. It holds no lock meanwhile.
 func (s *Store) Walk(f func(*cache.Record) bool) {
-	overlay := s.arrivals()
-	for h, r := range overlay {
-		if r = s.latest(h, r); r != nil && !f(r) {
-			return
-		}
-	}
-	// Keys move from the overlay to ristretto and never back, so none slips through between the two lists; what ristretto held of
-	// a key that was in the overlay may have been out of date.
-	for _, r := range s.settled() {
-		h := s.hash(r.Key)
-		if _, ok := overlay[h]; ok {
-			continue
-		}
-		if r = s.latest(h, r); r != nil && !f(r) {
-			return
-		}
-	}
-}
-
-// arrivals returns the overlay: nil stands for a deleted key.
-func (s *Store) arrivals() map[uint64]*cache.Record {
-	overlay := map[uint64]*cache.Record{}
+	var list []*cache.Record
 	for i := range s.shards {
-		sh := &s.shards[i]
-		sh.mu.RLock()
-		for h, a := range sh.arrived {
-			overlay[h] = a.in.rec
+		list = s.appendAll(list[:0], &s.shards[i])
+		for _, r := range list {
+			if r = s.latest(r); r != nil && !f(r) {
+				return
+			}
 		}
-		sh.mu.RUnlock()
 	}
-	return overlay
 }
 
-func (s *Store) settled() []*cache.Record {
-	list := make([]*cache.Record, 0, max(s.counts.records.Load(), 0))
-	if s.closing.Load() {
-		return nil
+func (s *Store) appendAll(list []*cache.Record, sh *shard) []*cache.Record {
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	for i := range sh.index.entries {
+		if p := sh.index.entries[i].place(); p != 0 {
+			list = append(list, s.chunks.record(p))
+		}
 	}
-	s.tier.IterValues(func(h *held) bool {
-		list = append(list, h.rec)
-		return false
-	})
 	return list
 }
 
-// latest returns what took the place of r meanwhile as far as the overlay knows, r itself if nothing did, nil if it was deleted: a record
-// that is replaced during a walk must not slip through it.
-func (s *Store) latest(h uint64, r *cache.Record) *cache.Record {
+// latest returns what took the place of r meanwhile, r itself if nothing did, nil if it was deleted: a record that is replaced during a walk must
+// not slip through it.
+func (s *Store) latest(r *cache.Record) *cache.Record {
+	h := s.hash(r.Key)
 	sh := s.shard(h)
 	sh.mu.RLock()
 	defer sh.mu.RUnlock()
-	if sh.closed {
-		return nil
-	}
-	if a, ok := sh.arrived[h]; ok {
-		return a.in.rec
-	}
-	return r
+	return s.peekLocked(sh, h)
 }
 
-// Stats returns the store's counters and gauges. Records and Bytes count a record that is on its way into ristretto twice for
-// some microseconds; after Sync they are exact.
+// Stats returns the store's counters and gauges.
 func (s *Store) Stats() cache.StoreStats {
 	c := &s.counts
 	st := cache.StoreStats{
@@ -134,8 +80,7 @@ func (s *Store) Stats() cache.StoreStats {
 		Purged:   c.purged.Load(),
 	}
 	if !s.closing.Load() {
-		st.Records = c.records.Load() + c.arrivingRecs.Load()
-		st.Bytes = s.sizes.main - s.tier.RemainingCost() + c.arriving.Load()
+		st.Records, st.Bytes = c.records.Load(), c.bytes.Load()
 	}
 	return st
 }

@@ -1,6 +1,8 @@
 package memory
 
 import (
+	"unsafe"
+
 	"github.com/swrproxy/swrproxy/cache"
 )
 
@@ -8,117 +10,94 @@ import (
 // ristretto does not want it: it is too large for probation.
 func (s *Store) Put(r *cache.Record) cache.PutResult {
 	r.Prepare()
-	h := s.hash(r.Key)
-	a := newArrival(h, r)
-	large := a.cost > s.sizes.window
-	result, queued := s.arrive(a, false)
-	if result == cache.PutUnknown {
-		s.settle.barrier(s)
-		result, queued = s.arrive(a, true)
-	}
+	c := &change{hash: s.hash(r.Key), cost: r.Cost(), id: s.nextID()}
+	result, queued := s.arrive(c, r)
 	if !queued {
 		return result
 	}
-	s.settle.push(a)
-	if large || s.counts.arriving.Load() > s.sizes.arrivals+s.sizes.window {
+	s.settle.push(c)
+	large := c.cost > s.sizes.window
+	if large || s.counts.unsettled.Load() > s.sizes.arrivals+s.sizes.window {
 		s.settle.pass(s)
 	}
-	if large && result == cache.PutStored && s.wasRejected(a) {
+	if large && result == cache.PutStored && s.wasRejected(c) {
 		return cache.PutRefused
 	}
 	return result
 }
 
-func (s *Store) wasRejected(a *arrival) bool {
-	sh := s.shard(a.hash)
-	sh.mu.RLock()
-	defer sh.mu.RUnlock()
-	return a.rejected
+// nextID numbers an arrival. Numbers come again after four thousand million, when nobody remembers them.
+func (s *Store) nextID() uint32 {
+	for {
+		if id := s.counts.arrivals.Add(1); id != 0 {
+			return id
+		}
+	}
 }
 
-// arrive puts a into the overlay. A straggler, whose token is below one that its shard has seen, gets no result at first: ristretto may
-// just have dropped a newer record of the key and not said so yet. After a barrier it has, so the second time is sure.
-func (s *Store) arrive(a *arrival, sure bool) (result cache.PutResult, queued bool) {
-	sh := s.shard(a.hash)
+func (s *Store) wasRejected(c *change) bool {
+	sh := s.shard(c.hash)
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	return c.rejected
+}
+
+// arrive makes r the record of its key, unless there is a newer one or it is too large.
+func (s *Store) arrive(c *change, r *cache.Record) (result cache.PutResult, queued bool) {
+	sh := s.shard(c.hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.closed {
 		return cache.PutRefused, false
 	}
-	have, rec := s.peekLocked(sh, a.hash), a.own.rec
+	have := s.peekLocked(sh, c.hash)
 	switch {
-	case have == rec:
+	case have == r:
 		return cache.PutStored, false
-	case have != nil && have.Key == rec.Key && have.Token > rec.Token, sh.ghosts.Floor(a.hash) > rec.Token:
+	case have != nil && have.Key == r.Key && have.Token > r.Token, sh.ghosts.Floor(c.hash) > r.Token:
 		return cache.PutOlder, false
-	case have == nil && !sure && rec.Token < sh.newest:
-		return cache.PutUnknown, false
-	case a.cost > s.sizes.main:
-		return s.refuseLocked(sh, a, have)
+	case c.cost > s.sizes.main:
+		return s.refuseLocked(sh, c, r, have)
 	}
-	sh.newest = max(sh.newest, rec.Token)
-	s.replaceLocked(sh, a)
+	number, ok := s.chunks.add(unsafe.Slice(r, 1)) // r itself
+	if !ok {
+		return s.refuseLocked(sh, c, r, have)
+	}
+	s.setLocked(sh, c, placeOf(number, 0), have)
 	return cache.PutStored, true
 }
 
-// refuseLocked turns a down for its size. The record that it would have replaced has been overtaken, so that goes.
-func (s *Store) refuseLocked(sh *shard, a *arrival, have *cache.Record) (cache.PutResult, bool) {
-	rec := a.own.rec
+// refuseLocked turns r down. The record that it would have replaced has been overtaken, so that goes.
+func (s *Store) refuseLocked(sh *shard, c *change, r, have *cache.Record) (cache.PutResult, bool) {
 	s.counts.rejected.Add(1)
-	sh.newest = max(sh.newest, rec.Token)
-	sh.ghosts.Add(a.hash, rec.Token)
-	if have == nil || have.Key != rec.Key {
+	sh.ghosts.Add(c.hash, r.Token)
+	if have == nil || have.Key != r.Key {
 		return cache.PutRefused, false
 	}
-	a.own.rec, a.cost = nil, 0
-	s.replaceLocked(sh, a)
+	s.unsetLocked(sh, c, have)
 	return cache.PutRefused, true
 }
 
 // Delete forgets the record of this key if its token is not above token, and tells whether there was one.
 func (s *Store) Delete(key string, token uint64) bool {
-	h := s.hash(key)
-	a := newArrival(h, nil)
-	if !s.depart(key, token, a) {
+	c := &change{hash: s.hash(key)}
+	if !s.depart(key, token, c) {
 		return false
 	}
-	s.settle.push(a)
+	s.settle.push(c)
 	return true
 }
 
-func (s *Store) depart(key string, token uint64, a *arrival) bool {
-	sh := s.shard(a.hash)
+func (s *Store) depart(key string, token uint64, c *change) bool {
+	sh := s.shard(c.hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	have := s.peekLocked(sh, a.hash)
+	have := s.peekLocked(sh, c.hash)
 	if have == nil || have.Key != key || have.Token > token {
 		return false
 	}
 	s.counts.purged.Add(1)
-	sh.ghosts.Add(a.hash, have.Token)
-	s.replaceLocked(sh, a)
+	sh.ghosts.Add(c.hash, have.Token)
+	s.unsetLocked(sh, c, have)
 	return true
-}
-
-// replaceLocked makes a the latest change of its key.
-func (s *Store) replaceLocked(sh *shard, a *arrival) {
-	if before := sh.arrived[a.hash]; before != nil {
-		s.countLocked(before, -1)
-		s.forget(before.in) // where ristretto holds it, a takes its place in a moment
-	}
-	sh.arrived[a.hash] = a
-	s.countLocked(a, 1)
-}
-
-// leaveLocked takes a out of the overlay.
-func (s *Store) leaveLocked(sh *shard, a *arrival) {
-	s.countLocked(a, -1)
-	delete(sh.arrived, a.hash)
-}
-
-func (s *Store) countLocked(a *arrival, sign int64) {
-	if a.in.rec != nil {
-		s.counts.arriving.Add(sign * a.cost)
-		s.counts.arrivingRecs.Add(sign)
-	}
 }

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"math"
 	"time"
 
 	"github.com/dgraph-io/ristretto/v2"
@@ -11,8 +12,16 @@ import (
 // never is the period of ristretto's expiry sweep in seconds, a year: nothing in it expires.
 const never = 365 * 24 * 60 * 60
 
-func (s *Store) newTier() (*ristretto.Cache[uint64, *held], error) {
-	return ristretto.NewCache(&ristretto.Config[uint64, *held]{
+// asset is what ristretto holds under a hash in place of a record: no pointer, which the collector would follow for each.
+type asset struct {
+	id   uint32 // of the arrival that brought the record; 0 is none
+	cost uint32 // in bytes, at most as much as it can say
+}
+
+func newAsset(c *change) asset { return asset{c.id, uint32(min(c.cost, math.MaxUint32))} }
+
+func (s *Store) newTier() (*ristretto.Cache[uint64, asset], error) {
+	return ristretto.NewCache(&ristretto.Config[uint64, asset]{
 		NumCounters:            s.sizes.counters,
 		MaxCost:                s.sizes.main,
 		BufferItems:            64, // ristretto's advice
@@ -20,33 +29,44 @@ func (s *Store) newTier() (*ristretto.Cache[uint64, *held], error) {
 		TtlTickerDurationInSec: never,
 		// Keys are hashed already, with a seed that no client knows.
 		KeyToHash: func(h uint64) (uint64, uint64) { return h, 0 },
-		OnEvict:   s.tierEvicted,
-		OnExit:    s.tierDropped,
+		OnEvict:   s.tierDropped,
+		OnReject:  s.tierDropped,
 	})
 }
 
-// tierEvicted counts a record that ristretto dropped for room and remembers its token. Called on ristretto's goroutine, before tierDropped.
-func (s *Store) tierEvicted(item *ristretto.Item[*held]) {
-	if item.Value == nil || s.closing.Load() {
-		return
+// offer shows ristretto a record. One that replaces a smaller one is offered anew: ristretto makes no room when a record grows in place.
+func (s *Store) offer(c *change) {
+	now := newAsset(c)
+	if _, ok := s.tier.GetTTL(c.hash); ok {
+		if old, _ := s.tier.Get(c.hash); old.cost < now.cost {
+			s.tier.Del(c.hash)
+		}
 	}
-	// One that is still in the overlay is not gone: it goes on probation.
-	if s.shard(item.Key).bury(item.Key, item.Value) {
-		s.countDropped(item.Value.rec, &s.counts.evicted)
+	for !s.tier.Set(c.hash, now, c.cost) {
+		s.tier.Wait()
 	}
 }
 
-// tierDropped notes that ristretto no longer holds h, or never took it. Called on ristretto's goroutine, or on the settler's when it
-// replaces or deletes.
-func (s *Store) tierDropped(h *held) {
-	if h == nil || s.closing.Load() {
+// tierDropped forgets what ristretto has dropped for room, or remembers that it would not have it. Called on ristretto's goroutine.
+func (s *Store) tierDropped(item *ristretto.Item[asset]) {
+	if s.closing.Load() {
 		return
 	}
-	s.counts.records.Add(-1)
-	hash := s.hash(h.rec.Key)
-	if !s.shard(hash).dropped(hash, h) {
-		s.forget(h)
+	sh := s.shard(item.Key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	e := sh.entryLocked(item.Key, item.Value.id)
+	if e == nil {
+		return // replaced or deleted meanwhile
 	}
+	if c := sh.changes[item.Key]; c != nil {
+		c.out = true // the settler sees to it
+		return
+	}
+	rec := s.chunks.record(e.place())
+	s.removeLocked(sh, item.Key, rec)
+	s.countDropped(rec, &s.counts.evicted)
+	sh.ghosts.Add(item.Key, rec.Token)
 }
 
 // countDropped counts r as expired if nothing could have been answered with it any more, else in other.

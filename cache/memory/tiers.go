@@ -10,9 +10,6 @@ func (s *Store) TiersOf(key string) []string {
 	sh := s.shard(h)
 	sh.mu.RLock()
 	defer sh.mu.RUnlock()
-	if sh.closed {
-		return nil
-	}
 	if r := s.peekLocked(sh, h); r == nil || r.Key != key {
 		return nil
 	}

@@ -7,25 +7,6 @@ import (
 	"github.com/swrproxy/swrproxy/cache/cachetest"
 )
 
-// heldNow are all records that s holds.
-func heldNow(s *Store) (list []*held) {
-	s.tier.IterValues(func(h *held) bool {
-		list = append(list, h)
-		return false
-	})
-	for i := range s.shards {
-		sh := &s.shards[i]
-		sh.mu.RLock()
-		for _, a := range sh.arrived {
-			if a.in.rec != nil {
-				list = append(list, a.in)
-			}
-		}
-		sh.mu.RUnlock()
-	}
-	return list
-}
-
 // settleAll has the settler do all that there is to do.
 func settleAll(s *Store) {
 	s.settle.pass(s)
@@ -36,22 +17,27 @@ func settleAll(s *Store) {
 // packing tells how many records are on their own, how many in segments, and how many slots those segments have.
 func packing(t *testing.T, s *Store) (alone, packed, slots int) {
 	t.Helper()
-	segments := map[*segment]int{}
-	for _, h := range heldNow(s) {
-		switch {
-		case h.gone():
-			t.Errorf("%s is held and counts as gone", h.rec.Key)
-		case h.alone():
-			alone++
-		default:
-			segments[h.seg.Load()]++
+	named := map[uint32]int{}
+	for i := range s.shards {
+		for j := range s.shards[i].index.entries {
+			if p := s.shards[i].index.entries[j].place(); p != 0 {
+				named[p.chunk()]++
+			}
 		}
 	}
-	for g, n := range segments {
-		packed, slots = packed+n, slots+len(g.slots)
-		if live := int(g.live.Load()); live != n {
-			t.Errorf("a segment holds %d records and counts %d", n, live)
+	for number, n := range named {
+		c := s.chunks.at(number)
+		if live := int(c.live.Load()); live != n {
+			t.Errorf("a chunk holds %d records and counts %d", n, live)
 		}
+		if len(c.records) == 1 {
+			alone++
+			continue
+		}
+		packed, slots = packed+n, slots+len(c.records)
+	}
+	if used := s.chunks.size(); used != len(named) {
+		t.Errorf("%d chunks are in use, %d of them named", used, len(named))
 	}
 	return alone, packed, slots
 }
@@ -125,7 +111,11 @@ func TestFullStoreStaysPacked(t *testing.T) {
 	}
 	trials := 0
 	for i := range s.shards {
-		trials += len(s.shards[i].arrived)
+		for j := range s.shards[i].index.entries {
+			if e := &s.shards[i].index.entries[j]; e.place() != 0 && e.standing() >= onTrial {
+				trials++
+			}
+		}
 	}
 	if trials == 0 {
 		t.Error("nothing is on probation: the test shows nothing of it")

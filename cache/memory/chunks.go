@@ -1,0 +1,109 @@
+package memory
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/swrproxy/swrproxy/cache"
+)
+
+// place is where a record is: the number of a chunk and a slot in it. 0 is none.
+type place uint32
+
+const (
+	slotBits  = 7
+	pageBits  = 10
+	chunkBits = 22 // with slotBits and standingBits less than 32
+	maxChunks = 1 << chunkBits
+)
+
+func placeOf(chunk uint32, slot int) place { return place(chunk<<slotBits | uint32(slot)) }
+
+func (p place) chunk() uint32 { return uint32(p) >> slotBits }
+
+func (p place) slot() int { return int(p & (1<<slotBits - 1)) }
+
+// chunks are all records that a store has, by their place. A place is only valid for who holds the lock of the shard whose index names it, and
+// what it says is valid for as long as anybody likes. Safe for concurrent use.
+type chunks struct {
+	pages [maxChunks >> pageBits]atomic.Pointer[chunkPage]
+
+	mu   sync.Mutex // guards following, and the records of chunks that no index names
+	next uint32
+	free []uint32
+}
+
+type chunkPage [1 << pageBits]chunk
+
+// chunk is one record by itself, or a segment: records packed together, three objects to the collector where each record alone is three.
+type chunk struct {
+	records []cache.Record
+	live    atomic.Int32 // records that an index names, or will
+	sparse  atomic.Bool
+}
+
+func (cs *chunks) at(n uint32) *chunk { return &cs.pages[n>>pageBits].Load()[n&(1<<pageBits-1)] }
+
+// record is what is at a place. The caller holds the lock of its key's shard.
+func (cs *chunks) record(p place) *cache.Record { return &cs.at(p.chunk()).records[p.slot()] }
+
+// add makes a chunk of records, all of which count as live. False means that there is no number left.
+func (cs *chunks) add(records []cache.Record) (number uint32, ok bool) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if number, ok = cs.numberLocked(); !ok {
+		return 0, false
+	}
+	c := cs.at(number)
+	c.records = records
+	c.live.Store(int32(len(records)))
+	return number, true
+}
+
+func (cs *chunks) numberLocked() (number uint32, ok bool) {
+	if last := len(cs.free) - 1; last >= 0 {
+		number, cs.free = cs.free[last], cs.free[:last]
+		return number, true
+	}
+	if cs.next+1 == maxChunks {
+		return 0, false
+	}
+	cs.next++ // there is no chunk 0, as there is no place 0
+	if page := &cs.pages[cs.next>>pageBits]; page.Load() == nil {
+		page.Store(new(chunkPage))
+	}
+	return cs.next, true
+}
+
+// drop counts one record of a chunk less, and tells once that few are left in it. A chunk with none is gone.
+func (cs *chunks) drop(p place) (sparse bool) {
+	c := cs.at(p.chunk())
+	all := len(c.records) // before the count falls: at 0 they go
+	left := int(c.live.Add(-1))
+	if left > 0 {
+		return left*sparseOf < all*sparseBelow && c.sparse.CompareAndSwap(false, true)
+	}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c.records = nil
+	c.sparse.Store(false)
+	cs.free = append(cs.free, p.chunk())
+	return false
+}
+
+// sparse returns the records of a chunk of which drop said that few are left in it, none if it is gone meanwhile.
+func (cs *chunks) sparse(number uint32) []cache.Record {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if c := cs.at(number); c.sparse.Load() {
+		return c.records
+	}
+	return nil
+}
+
+// size is how many numbers are in use.
+func (cs *chunks) size() int {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return int(cs.next) - len(cs.free)
+}

@@ -1,0 +1,153 @@
+package memory
+
+import (
+	"math/bits"
+	"sync/atomic"
+)
+
+// index says where the records of one shard are: a flat table without a pointer in it, so that a look-up touches one line of it and the collector
+// none. Changes need the shard's lock, reads its read lock.
+type index struct {
+	entries []entry // probed linearly
+	used    int
+}
+
+// entry is one key's record.
+type entry struct {
+	hash uint64
+	id   uint32 // of the arrival that brought it
+	// where is a place and a standing, 0 where the entry is empty. Readers change the standing under the read lock.
+	where atomic.Uint32
+}
+
+// standing is how firmly a record is held. A closed enum.
+type standing uint32
+
+const (
+	// settled: ristretto holds its hash, and says when it goes.
+	settled standing = iota
+	// moving: it is in the settler's queue or under ristretto's eyes.
+	moving
+	// onTrial: ristretto did not want it, and nobody has asked for it since.
+	onTrial
+	// wanted is onTrial after somebody did.
+	wanted
+)
+
+const (
+	standingBits = 2
+	standingMask = 1<<standingBits - 1
+
+	// An index grows by a quarter when more than four fifths of it are used: a look-up then sees three entries on average, which is one line.
+	maxUsed, maxUsedOf = 4, 5
+	minEntries         = 16
+)
+
+func (e *entry) place() place { return place(e.where.Load() >> standingBits) }
+
+func (e *entry) standing() standing { return standing(e.where.Load() & standingMask) }
+
+func (e *entry) set(p place, st standing) { e.where.Store(uint32(p)<<standingBits | uint32(st)) }
+
+// ask notes that somebody asked for a record on trial.
+func (e *entry) ask() {
+	if w := e.where.Load(); standing(w&standingMask) == onTrial {
+		e.where.CompareAndSwap(w, w&^standingMask|uint32(wanted))
+	}
+}
+
+// find returns the entry of hash, nil if there is none. It is valid until the next change.
+func (x *index) find(hash uint64) *entry {
+	if len(x.entries) == 0 {
+		return nil
+	}
+	for i := x.home(hash); ; {
+		switch e := &x.entries[i]; {
+		case e.where.Load() == 0:
+			return nil
+		case e.hash == hash:
+			return e
+		}
+		if i++; i == len(x.entries) {
+			i = 0
+		}
+	}
+}
+
+// home is where the search for hash begins. The shard has taken the high bits.
+func (x *index) home(hash uint64) int {
+	hi, _ := bits.Mul64(hash<<shardBits, uint64(len(x.entries)))
+	return int(hi)
+}
+
+// put sets the entry of hash.
+func (x *index) put(hash uint64, id uint32, p place, st standing) {
+	if e := x.find(hash); e != nil {
+		e.id = id
+		e.set(p, st)
+		return
+	}
+	if (x.used+1)*maxUsedOf > len(x.entries)*maxUsed {
+		x.grow()
+	}
+	x.add(hash, id, uint32(p)<<standingBits|uint32(st))
+}
+
+// add fills an empty entry.
+func (x *index) add(hash uint64, id, where uint32) {
+	i := x.home(hash)
+	for x.entries[i].where.Load() != 0 {
+		i = x.next(i)
+	}
+	x.used++
+	e := &x.entries[i]
+	e.hash, e.id = hash, id
+	e.where.Store(where)
+}
+
+func (x *index) next(i int) int {
+	if i++; i < len(x.entries) {
+		return i
+	}
+	return 0
+}
+
+func (x *index) grow() {
+	old := x.entries
+	x.entries, x.used = make([]entry, max(minEntries, len(old)+len(old)/4)), 0
+	for i := range old {
+		if e := &old[i]; e.where.Load() != 0 {
+			x.add(e.hash, e.id, e.where.Load())
+		}
+	}
+}
+
+// remove empties the entry of hash, and moves those behind it that were displaced by it.
+func (x *index) remove(hash uint64) {
+	e := x.find(hash)
+	if e == nil {
+		return
+	}
+	x.used--
+	e.where.Store(0)
+	free := x.home(hash)
+	for &x.entries[free] != e {
+		free = x.next(free)
+	}
+	for i := x.next(free); x.entries[i].where.Load() != 0; i = x.next(i) {
+		m := &x.entries[i]
+		if x.reaches(x.home(m.hash), free, i) {
+			to := &x.entries[free]
+			to.hash, to.id = m.hash, m.id
+			to.where.Store(m.where.Load())
+			m.where.Store(0)
+			free = i
+		}
+	}
+}
+
+// reaches tells whether free is between home and at, going round: whether a search from home to at comes by it.
+func (x *index) reaches(home, free, at int) bool {
+	n := len(x.entries)
+	return (at-home+n)%n >= (at-free+n)%n
+}

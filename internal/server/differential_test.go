@@ -382,7 +382,7 @@ func TestHitAllocations(t *testing.T) {
 			sc := new(hitScratch)
 			run := func() {
 				sc.req.At, sc.answer.Head = time.Now(), sc.answer.Head[:0]
-				if !sc.parse([]byte(request)) || !source.Hit(&sc.req, &sc.answer) {
+				if sc.parse([]byte(request)) == 0 || !source.Hit(&sc.req, &sc.answer) {
 					t.Fatal("no hit")
 				}
 			}
@@ -417,7 +417,7 @@ func BenchmarkHit(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				sc.req.At, sc.answer.Head = now, sc.answer.Head[:0]
-				if !sc.parse(head) || !source.Hit(&sc.req, &sc.answer) {
+				if sc.parse(head) == 0 || !source.Hit(&sc.req, &sc.answer) {
 					b.Fatal("no hit")
 				}
 			}

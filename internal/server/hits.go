@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"encoding/binary"
+	"math/bits"
 	"net/http"
 	"sync"
 
@@ -42,8 +43,9 @@ type hitSide struct {
 	remote string
 }
 
-// parse reads b, a whole request head. False means that it is not plain beyond doubt: the ordinary path then decides what it is.
-func (sc *hitScratch) parse(b []byte) bool {
+// parse reads the request head at the start of b and returns its length, 0 if it is not whole or not plain beyond doubt: the ordinary path
+// then decides what it is.
+func (sc *hitScratch) parse(b []byte) int {
 	req := &sc.req
 	var n int
 	switch {
@@ -52,7 +54,7 @@ func (sc *hitScratch) parse(b []byte) bool {
 	case bytes.HasPrefix(b, []byte("HEAD /")):
 		req.Method, n = http.MethodHead, len("HEAD ")
 	default:
-		return false
+		return 0
 	}
 	start := n
 	for n < len(b) && isPlain[b[n]] {
@@ -60,74 +62,89 @@ func (sc *hitScratch) parse(b []byte) bool {
 	}
 	req.Target = b[start:n]
 	if !bytes.HasPrefix(b[n:], []byte(" HTTP/1.1\r\n")) {
-		return false
+		return 0
 	}
-	return sc.parseFields(b[n+len(" HTTP/1.1\r\n"):])
+	return sc.parseFields(b, n+len(" HTTP/1.1\r\n"))
 }
 
-// parseFields reads the fields and the empty line behind them.
-func (sc *hitScratch) parseFields(b []byte) bool {
+// parseFields reads the fields from b[at] on and the empty line behind them, and returns where that ends.
+func (sc *hitScratch) parseFields(b []byte, at int) int {
 	req := &sc.req
-	req.Host, req.Fields = nil, sc.fields[:0]
-	for string(b) != "\r\n" {
-		f, n := parseField(b)
-		if n == 0 {
-			return false
+	req.Host = nil
+	fields := 0
+	for !endsLine(b[at:]) {
+		if fields == maxHitFields {
+			return 0
 		}
-		b = b[n:]
+		f := &sc.fields[fields]
+		n := parseField(b[at:], f)
+		if n == 0 {
+			return 0
+		}
+		at += n
 		switch kindOf(f.Name, f.Value) {
 		case fieldPlain:
-			if len(req.Fields) == maxHitFields {
-				return false
-			}
-			req.Fields = append(req.Fields, f)
+			fields++
 		case fieldHost:
 			if req.Host != nil {
-				return false
+				return 0
 			}
 			req.Host = f.Value
 		case fieldRefused:
-			return false
+			return 0
 		}
 	}
-	return validHost(req.Host, false)
+	req.Fields = sc.fields[:fields]
+	if !validHost(req.Host, false) {
+		return 0
+	}
+	return at + len(crlf)
 }
 
 // parseField reads the field line at the start of b and returns its length, 0 if it is unusual.
-func parseField(b []byte) (f cache.HitField, n int) {
+func parseField(b []byte, f *cache.HitField) int {
+	n := 0
 	for n < len(b) && isToken[b[n]] {
 		n++
 	}
 	if n == 0 || n == len(b) || b[n] != ':' {
-		return f, 0
+		return 0
 	}
 	f.Name = b[:n]
 	value := b[n+1:]
-	end := bytes.IndexByte(value, '\r')
-	if end < 0 || !allPrintable(value[:end]) || end+1 == len(value) || value[end+1] != '\n' {
-		return f, 0
+	end := printableEnd(value)
+	if !endsLine(value[end:]) {
+		return 0
 	}
 	f.Value = trim(value[:end])
-	return f, n + 1 + end + len(crlf)
+	return n + 1 + end + len(crlf)
 }
 
-// allPrintable tells whether v has only visible US-ASCII and blanks, eight octets at a time: one below 0x20 borrows from its high bit, 0x7f
-// carries into it, and others above have it set.
-func allPrintable(v []byte) bool {
+// endsLine tells whether a line of b ends at once.
+func endsLine(b []byte) bool { return len(b) >= len("\r\n") && b[0] == '\r' && b[1] == '\n' }
+
+// printableEnd returns how many octets at the start of v are visible US-ASCII or blanks. It looks at eight at a time: one below 0x20 borrows from
+// its high bit, 0x7f carries into it, and others above have it set. What that does to the octets behind the first such one does not matter.
+func printableEnd(v []byte) int {
 	const every = 0x0101010101010101
-	for len(v) >= 8 {
-		x := binary.LittleEndian.Uint64(v)
-		if (x|(x-0x20*every)|(x+every))&(0x80*every) != 0 {
-			break // also for a tab; octet by octet then
+	rest := v
+	for len(rest) >= 8 {
+		x := binary.LittleEndian.Uint64(rest)
+		odd := (x | (x - 0x20*every) | (x + every)) & (0x80 * every)
+		if odd != 0 {
+			rest = rest[bits.TrailingZeros64(odd)/8:]
+			if rest[0] != '\t' {
+				return len(v) - len(rest)
+			}
+			rest = rest[1:]
+			continue
 		}
-		v = v[8:]
+		rest = rest[8:]
 	}
-	for _, c := range v {
-		if !isPrintable[c] {
-			return false
-		}
+	for len(rest) > 0 && isPrintable[rest[0]] {
+		rest = rest[1:]
 	}
-	return true
+	return len(v) - len(rest)
 }
 
 // fieldKind is what the hit path does with a field. A closed enum.

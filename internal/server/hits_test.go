@@ -286,8 +286,8 @@ func TestHitParse(t *testing.T) {
 		"GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("X: y\r\n", 64) + "\r\n": true,
 		"GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("X: y\r\n", 65) + "\r\n": false,
 	} {
-		if got := sc.parse([]byte(request)); got != want {
-			t.Errorf("%q: %t", request, got)
+		if got := sc.parse([]byte(request)); (got > 0) != want || (want && got != len(request)) {
+			t.Errorf("%q: %d of %d octets", request, got, len(request))
 		}
 	}
 	sc.parse([]byte("HEAD /a?b HTTP/1.1\r\nX:  y \r\nHost: h:1\r\n\r\n"))
@@ -297,13 +297,24 @@ func TestHitParse(t *testing.T) {
 	}
 }
 
-func TestAllPrintable(t *testing.T) {
+func TestPrintableEnd(t *testing.T) {
+	const length = 20
 	for c := range 256 {
-		for at := range 20 {
+		for at := range length {
 			v := []byte("abcdefghijklmnopqrst")
 			v[at] = byte(c)
-			if want := (c >= ' ' && c < 0x7f) || c == '\t'; allPrintable(v) != want {
-				t.Fatalf("%#x at %d: %t", c, at, !want)
+			want := at
+			if (c >= ' ' && c < 0x7f) || c == '\t' {
+				want = length
+			}
+			if got := printableEnd(v); got != want {
+				t.Fatalf("%#x at %d: %d, want %d", c, at, got, want)
+			}
+			for behind := at + 1; behind < length; behind++ { // what follows changes nothing
+				v[behind] = byte(c + 0x80)
+				if got := printableEnd(v); want == at && got != at {
+					t.Fatalf("%#x at %d and %#x at %d: %d", c, at, v[behind], behind, got)
+				}
 			}
 		}
 	}
@@ -323,7 +334,7 @@ func BenchmarkHitParse(b *testing.B) {
 			head := []byte(request)
 			b.ReportAllocs()
 			for b.Loop() {
-				if !sc.parse(head) {
+				if sc.parse(head) == 0 {
 					b.Fatal("refused")
 				}
 			}

@@ -305,13 +305,13 @@ func (c *conn) readTurn(fd uintptr) turnEnd {
 
 // answer begins the answer to the next head in the buffer. If it cannot, the result says who can.
 func (c *conn) answer() turnEnd {
-	end, refused := c.findHead()
+	sc := c.loop.scratch
+	end := c.parseHead(sc)
 	if c.r == c.w {
 		c.scanned = 0
 		return turnRests // nothing but empty lines
 	}
-	sc := c.loop.scratch
-	if refused != refusalNone || end == 0 || !sc.parse(c.buf[c.r:c.r+end]) {
+	if end == 0 {
 		return turnOrdinary
 	}
 	sc.req.At, sc.req.Remote = c.loop.now, c.hits.remote
@@ -326,6 +326,21 @@ func (c *conn) answer() turnEnd {
 	c.passHead(end)
 	c.send(sc)
 	return turnRests
+}
+
+// parseHead reads the head at the start of the buffer and returns its length, 0 if it is not whole or not for the loop. Nearly all heads come
+// whole and plain, and those need not be searched for their end before.
+func (c *conn) parseHead(sc *hitScratch) int {
+	if c.scanned+c.skipped == 0 {
+		if end := sc.parse(c.buffered()); end > 0 && end <= c.server.o.MaxHeaderBytes {
+			return end
+		}
+	}
+	end, refused := c.findHead()
+	if refused != refusalNone || end == 0 || sc.parse(c.buffered()[:end]) != end {
+		return 0
+	}
+	return end
 }
 
 // send prepares an answer for writing: the body without copying unless it is small.

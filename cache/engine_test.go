@@ -505,12 +505,48 @@ func TestTruncatedBodyIsNotStored(t *testing.T) {
 			}
 			return resp, nil
 		})
-		if w := r.get("/a"); w.Code != 0 {
+		if w := r.get("/a"); w.Code != 0 && w.Code != http.StatusBadGateway {
 			t.Errorf("truncated answer ended cleanly: %d %q", w.Code, w.Body)
 		}
 		wantBody(t, r.get("/a"), 200, "whole")
 		r.wantCalls(2)
 	})
+}
+
+// A body that breaks off before anything was sent is answered as other failures are: with the stored response where that is allowed, else 502.
+func TestBrokenBodyBeforeAnythingWasSent(t *testing.T) {
+	for name, c := range map[string]struct{ method, control string }{
+		"unshared": {"GET", "no-store"}, "pass": {"POST", "no-store"}, "shared": {"GET", "max-age=60"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, nil, func(t *testing.T, r *rig) {
+				good := response(200, "good", "Cache-Control: max-age=1, stale-if-error=3600")
+				r.origin.set(func(n int, req *http.Request) (*http.Response, error) {
+					if n == 1 {
+						return good, nil
+					}
+					resp := response(200, "", "Cache-Control: "+c.control, "X-Broken: 1")
+					resp.ContentLength = 1000
+					resp.Body = io.NopCloser(errReader{io.ErrUnexpectedEOF})
+					return resp, nil
+				})
+				wantBody(t, r.get("/known"), 200, "good")
+				time.Sleep(2 * time.Second)
+				w := r.do(t.Context(), c.method, "/new")
+				if name == "shared" && w.Code == 0 {
+					return // its reader was faster than the body, and saw it break off
+				}
+				wantBody(t, w, http.StatusBadGateway, "502 Bad Gateway\n")
+				if c.method == "GET" {
+					w = r.get("/known")
+					wantBody(t, w, 200, "good")
+				}
+				if w.Header().Get("X-Broken") != "" || strings.Contains(w.Header().Get("Cache-Status"), "stored") {
+					t.Errorf("fields of the broken response: %v", w.Header())
+				}
+			})
+		})
+	}
 }
 
 type errReader struct{ err error }

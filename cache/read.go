@@ -47,6 +47,10 @@ type read struct {
 	source   io.ReadSeekCloser
 	sourceOf *Record
 
+	// held is the status of a head that waits for the first byte behind it, 0 if none does; holding makes writeHeader hold it.
+	held    int
+	holding bool
+
 	status policy.CacheStatus
 	ev     ReadEvent
 	over   bool // no panic ended it

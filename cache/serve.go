@@ -128,11 +128,30 @@ func (rd *read) sendTrailer(trailer http.Header) {
 
 func (rd *read) writeHeader(status int) {
 	rd.ev.Status = status
+	if rd.holding {
+		rd.held = status
+		return
+	}
 	rd.w.WriteHeader(status)
+}
+
+// release sends a head that was held.
+func (rd *read) release() {
+	if status := rd.held; status != 0 {
+		rd.held = 0
+		rd.w.WriteHeader(status)
+	}
+}
+
+// flush sends what was written so far, the head at least. A writer that can not flush sends what it has when it is full.
+func (rd *read) flush() {
+	rd.release()
+	_ = http.NewResponseController(rd.w).Flush()
 }
 
 // write sends body bytes and counts them. An error means that the client is gone.
 func (rd *read) write(b []byte) bool {
+	rd.release()
 	n, err := rd.w.Write(b)
 	rd.ev.Bytes += int64(n)
 	if err != nil {
@@ -166,10 +185,23 @@ func (rd *read) sendBody(rec *Record, start, length int64) {
 
 var errBodyLost = errors.New("cache: stored body can not be read")
 
-// abort breaks the answer off so that the client sees it is not whole: RFC 9112 §8.
+// abort breaks the answer off so that the client sees it is not whole: RFC 9112 §8. What there is of it is sent: a connection that
+// closes without a word could mean anything.
 func (rd *read) abort(err error) {
 	rd.ev.Err = err
+	rd.flush()
 	panic(http.ErrAbortHandler)
+}
+
+// brokenOff ends an answer whose body broke off at its source: as any failure is answered if nothing was sent yet, else by abort.
+func (rd *read) brokenOff(err error) {
+	if rd.held == 0 {
+		rd.abort(err)
+	}
+	rd.held, rd.holding = 0, false
+	clear(rd.w.Header())
+	rd.status.Stored, rd.status.HasTTL = false, false
+	rd.fail(err, policy.ReasonOriginFailed)
 }
 
 // refuse answers for the cache itself.
@@ -203,6 +235,10 @@ func (rd *read) stream(fl *flight) bool {
 		return false
 	}
 	defer body.close()
+	if err := h.spool.broken(); err != nil {
+		rd.fail(err, policy.ReasonOriginFailed)
+		return true
+	}
 	rd.ev.Result, rd.ev.Reason = resultOf(rd.collapsed, ResultMiss), rd.reasonOf(h)
 	out := rd.w.Header()
 	copyHeader(out, h.header)
@@ -222,17 +258,23 @@ func (rd *read) stream(fl *flight) bool {
 		return true
 	}
 	start, length := int64(0), h.length
+	rd.holding = true
 	if h.status == http.StatusOK && rd.req.Range && h.length >= 0 {
 		var done bool
 		if start, length, done = rd.rangeOfArriving(h.length); done {
+			rd.release()
 			return true
 		}
 	} else {
 		rd.announceTrailer(h.trailer)
 		rd.writeHeader(h.status)
 	}
-	if rd.r.Method != http.MethodHead {
-		rd.follows(body, start, length)
+	if rd.r.Method == http.MethodHead {
+		rd.release()
+		return true
+	}
+	if rd.follows(body, start, length) {
+		rd.release()
 		rd.sendTrailer(h.trailer)
 	}
 	return true
@@ -278,18 +320,19 @@ func copyHeader(dst, src http.Header) {
 }
 
 // follows copies a body as it arrives: length bytes from start, or all of it for a negative length. It flushes whenever it has caught up.
-func (rd *read) follows(body *spoolReader, start, length int64) {
-	flush := http.NewResponseController(rd.w).Flush
+// False means that the body was broken before anything was sent, and that this was answered.
+func (rd *read) follows(body *spoolReader, start, length int64) bool {
 	skip, left := start, length
 	for left != 0 {
 		b, err := body.next()
 		switch {
 		case err == io.EOF:
-			return
+			return true
 		case err != nil:
-			rd.abort(err)
+			rd.brokenOff(err)
+			return false
 		case b == nil:
-			_ = flush() // a writer that can not flush sends what it has when it is full
+			rd.flush()
 			if err := body.wait(rd.ctx); err != nil {
 				rd.leaveEarly(err)
 			}
@@ -303,6 +346,7 @@ func (rd *read) follows(body *spoolReader, start, length int64) {
 	if start == 0 {
 		rd.settled(body)
 	}
+	return true
 }
 
 // settled waits until a body that is all there is committed too: a client that comes back at once then finds the record.
@@ -349,11 +393,14 @@ func (rd *read) takeOver(fl *flight) bool {
 	copyHeader(out, h.header)
 	policy.AddCacheStatus(out, &rd.status)
 	rd.announceTrailer(h.trailer)
+	rd.holding = true
 	rd.writeHeader(h.status)
 	if err := rd.copyThrough(body, h.length < 0); err != nil {
 		fl.c.states.failed(fl.key, fl.startedAt, time.Now(), 0)
-		rd.abort(err)
+		rd.brokenOff(err)
+		return true
 	}
+	rd.release()
 	fl.dropReplaced(h)
 	rd.sendTrailer(h.trailer)
 	return true
@@ -366,7 +413,6 @@ func (rd *read) copyThrough(body io.Reader, flushing bool) error {
 	}
 	buf := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(buf)
-	flush := http.NewResponseController(rd.w).Flush
 	for {
 		n, err := body.Read(*buf)
 		if n > 0 {
@@ -374,7 +420,7 @@ func (rd *read) copyThrough(body io.Reader, flushing bool) error {
 				rd.leaveEarly(context.Canceled)
 			}
 			if flushing {
-				_ = flush()
+				rd.flush()
 			}
 		}
 		if err == io.EOF {

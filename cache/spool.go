@@ -244,6 +244,13 @@ func (s *spool) kept() bool {
 	return !s.through
 }
 
+// broken returns why the body broke off, nil if it has not so far.
+func (s *spool) broken() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
 func (s *spool) size() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,6 +24,7 @@ var forwarded = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-
 // pass uses httputil.ReverseProxy, which handles upgrades, trailers, 1xx and flushing.
 func (p proxied) pass(rd *read) {
 	target := rd.target
+	out := &heldWriter{countedWriter: countedWriter{ResponseWriter: rd.w, rd: rd}}
 	proxy := &httputil.ReverseProxy{
 		Transport:  p.RoundTripper,
 		BufferPool: bufferPool{},
@@ -39,11 +40,17 @@ func (p proxied) pass(rd *read) {
 		ModifyResponse: func(resp *http.Response) error {
 			rd.passed(resp.StatusCode, resp.Header)
 			rd.keepAnswer(resp)
+			out.watch(resp)
 			return nil
 		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { rd.passFailed(err) },
 	}
-	proxy.ServeHTTP(&countedWriter{ResponseWriter: rd.w, rd: rd}, rd.r)
+	defer out.show()
+	proxy.ServeHTTP(out, rd.r)
+	if err := out.end(); err != nil {
+		clear(rd.w.Header())
+		rd.passFailed(err)
+	}
 }
 
 type bufferPool struct{}

@@ -100,7 +100,9 @@ func TestMalformedUploadsAreAnswered(t *testing.T) {
 		if r.Err != nil || r.Status != http.StatusBadRequest || !r.Close {
 			t.Errorf("%.20q: status %d, close %t, %v", body, r.Status, r.Close, r.Err)
 		}
-		told := func(e map[string]any) bool { return e["path"] == path && e["status"] == 400.0 && e["result"] == "refused" }
+		told := func(e map[string]any) bool {
+			return e["path"] == path && e["status"] == 400.0 && e["result"] == "refused"
+		}
 		if !eventually(func() bool { return len(p.logged(told)) == 1 }) {
 			t.Errorf("%.20q: no line says 400", body)
 		}

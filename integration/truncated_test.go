@@ -13,26 +13,37 @@ func TestBodyCutShort(t *testing.T) {
 	t.Parallel()
 	const whole = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 5\r\nConnection: close\r\n\r\nwhole"
 	const head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n"
+	const private = "HTTP/1.1 200 OK\r\nCache-Control: no-store\r\n"
 	cuts := map[string]string{
 		"by content length":            head + "Content-Length: 1000\r\n\r\nonly this much",
 		"chunked, within a chunk":      head + "Transfer-Encoding: chunked\r\n\r\n100\r\nonly this much",
 		"chunked, without a last one":  head + "Transfer-Encoding: chunked\r\n\r\n4\r\nonly\r\n",
 		"chunked, with a broken size":  head + "Transfer-Encoding: chunked\r\n\r\n4\r\nonly\r\nZZ\r\nthis",
 		"chunked, ends after the zero": head + "Transfer-Encoding: chunked\r\n\r\n4\r\nonly\r\n0",
+		"chunked, broken at once":      head + "Transfer-Encoding: chunked\r\n\r\nZZ\r\n",
+		"chunked, ends at once":        head + "Transfer-Encoding: chunked\r\n\r\n",
+		"by content length, at once":   head + "Content-Length: 1000\r\n\r\n",
+		"private, broken at once":      private + "Transfer-Encoding: chunked\r\n\r\nZZ\r\n",
+		"private, with a broken size":  private + "Transfer-Encoding: chunked\r\n\r\n4\r\nonly\r\nZZ\r\nthis",
+		"private, by content length":   private + "Content-Length: 1000\r\n\r\nonly this much",
 	}
 	for name, cut := range cuts {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := rawOrigin(t, func(c net.Conn, _ string, n int) {
-				if n == 1 {
+				if n <= 2 {
 					_, _ = c.Write([]byte(cut))
 					return
 				}
 				_, _ = c.Write([]byte(whole))
 			})
 			p := start(t, conf{Origin: o.url})
-			if r := p.get("/cut"); r.Err == nil && r.BodyErr == nil && r.Status == http.StatusOK {
-				t.Errorf("client was given %q as a whole answer", r.Body)
+			for _, r := range []reply{p.do("POST", "/cut", "Content-Length: 0"), p.get("/cut")} {
+				told := r.Status == http.StatusBadGateway && r.BodyErr == nil
+				cut := r.Status == http.StatusOK && r.BodyErr != nil
+				if r.Err != nil || !told && !cut {
+					t.Errorf("%v, status %d, body %q, %v; want 502, or a transfer that breaks off", r.Err, r.Status, r.Body, r.BodyErr)
+				}
 			}
 			p.awaitStatus("/cut", http.StatusOK).want(t, http.StatusOK, "whole")
 			p.get("/cut").want(t, http.StatusOK, "whole")

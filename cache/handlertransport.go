@@ -10,6 +10,8 @@ import (
 	"net/textproto"
 	"strconv"
 	"sync"
+
+	"github.com/swrproxy/swrproxy/policy"
 )
 
 // handlerTransport is a RoundTripper that asks a handler in this process: the response's head is handed over when the handler
@@ -130,10 +132,7 @@ func (w *pipeWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func (w *pipeWriter) hasBody() bool {
-	s := w.resp.StatusCode
-	return w.req.Method != http.MethodHead && s >= 200 && s != http.StatusNoContent && s != http.StatusNotModified
-}
+func (w *pipeWriter) hasBody() bool { return policy.HasContent(w.req.Method, w.resp.StatusCode) }
 
 // run calls the handler and ends the body as the handler ended.
 func (w *pipeWriter) run(next http.Handler, in *http.Request, cancel context.CancelCauseFunc) {

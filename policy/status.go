@@ -33,3 +33,13 @@ func IsError(status int) bool {
 	}
 	return false
 }
+
+// HasContent tells whether a response of this status to this method may have content: RFC 9110 §6.4.1, RFC 9112 §6.3.
+func HasContent(method string, status int) bool {
+	return method != http.MethodHead && StatusHasContent(status)
+}
+
+// StatusHasContent is HasContent for any method but HEAD: what an answer to HEAD says of its content is up to the status alone.
+func StatusHasContent(status int) bool {
+	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
+}

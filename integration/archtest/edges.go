@@ -25,6 +25,7 @@ var Edges = []Edge{
 
 	{"internal/config", "policy", "settings are checked and handed over in the terms of the judge who uses them"},
 	{"internal/server", "cache", "the hit path asks the engine for a prepared answer"},
+	{"internal/server", "policy", "which answers have content is judged in one place"},
 	{"internal/admin", "cache", "the admin API purges, explains and refreshes what the engine has"},
 	{"internal/admin", "policy", "reasons are told with the section that states them"},
 	{"internal/admin/client", "internal/admin", "both sides of the API share its types"},

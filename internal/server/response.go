@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/swrproxy/swrproxy/policy"
 )
 
 // response is the http.ResponseWriter of requests that a loop passes to the handler without net/http: GET and HEAD of HTTP/1.1, without content. It writes
@@ -120,7 +122,7 @@ func (w *response) readFields() {
 		}
 	}
 	w.coding = coding
-	w.typed = w.typed || encoding != "" || coding != "" || !bodyAllowed(w.status)
+	w.typed = w.typed || encoding != "" || coding != "" || !policy.StatusHasContent(w.status)
 	w.readLength(length)
 	w.close = w.close || coding == "identity" && w.hasBody() && w.length < 0
 	w.chunking = w.hasBody() && w.length < 0 && coding != "identity"
@@ -157,12 +159,8 @@ func (w *response) announce(list string) {
 	}
 }
 
-// hasBody tells whether bytes may follow the head: RFC 9112 §6.3.
-func (w *response) hasBody() bool { return !w.head && bodyAllowed(w.status) }
-
-func bodyAllowed(status int) bool {
-	return status > 199 && status != http.StatusNoContent && status != http.StatusNotModified
-}
+// hasBody tells whether bytes may follow the head.
+func (w *response) hasBody() bool { return !w.head && policy.StatusHasContent(w.status) }
 
 // dropped tells whether a field does not go out as the handler set it.
 func (w *response) dropped(name string) bool {
@@ -170,7 +168,7 @@ func (w *response) dropped(name string) bool {
 	case "Transfer-Encoding":
 		return w.coding == "chunked" || !w.chunking
 	case "Content-Length":
-		return w.chunking || !bodyAllowed(w.status)
+		return w.chunking || !policy.StatusHasContent(w.status)
 	case "Content-Type":
 		return w.status == http.StatusNotModified
 	case "Connection":
@@ -265,7 +263,7 @@ func (w *response) begin(first []byte) {
 
 // measurable tells whether first is the whole body of a response that lacks a length.
 func (w *response) measurable(first []byte) bool {
-	return w.done && !w.hasLength && len(w.trailers) == 0 && !w.prefixed && bodyAllowed(w.status) && (!w.head || len(first) > 0) &&
+	return w.done && !w.hasLength && len(w.trailers) == 0 && !w.prefixed && policy.StatusHasContent(w.status) && (!w.head || len(first) > 0) &&
 		w.coding == ""
 }
 
@@ -277,7 +275,7 @@ func (w *response) Write(p []byte) (int, error) {
 	switch {
 	case len(p) == 0:
 		return 0, nil
-	case !bodyAllowed(w.status):
+	case !policy.StatusHasContent(w.status):
 		return 0, http.ErrBodyNotAllowed
 	}
 	w.written += int64(len(p))

@@ -139,13 +139,24 @@ func (l *links) all() []net.Conn {
 
 // cut closes every connection as it is.
 func (l *links) cut() {
-	for _, nc := range l.all() {
-		if c, ok := nc.(*conn); ok {
-			c.cut()
+	for _, c := range l.cutOthers() {
+		c.cut()
+	}
+}
+
+// cutOthers closes the connections that no loop has adopted, and returns those that one has. Closing is done under mu, which it does not hold for long:
+// a connection that is adopted afterwards is found closed, and one that was before has a descriptor that its loop can rely on.
+func (l *links) cutOthers() (adopted []*conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for e := range l.open {
+		if c, ok := e.conn.(*conn); ok {
+			adopted = append(adopted, c)
 			continue
 		}
-		_ = nc.Close() // whoever serves it sees the error and takes it off the books
+		_ = e.conn.Close() // whoever serves it sees the error and takes it off the books
 	}
+	return adopted
 }
 
 // tlsHTTP1 is an HTTP/1 connection over TLS. net/http takes the state for Request.TLS from its method.

@@ -58,8 +58,6 @@ type loopSide struct {
 	push    func(fd uintptr)   // raw.push, made once
 
 	// The following are the loop's own.
-	turn     func(fd uintptr) // onTurn, made once
-	end      turnEnd
 	readable bool        // there may be something to read
 	ended    bool        // the client is through, or gone: the end can be read behind what it sent
 	queued   bool        // in loop.again
@@ -79,7 +77,7 @@ func (c *conn) joinLoop() bool {
 	nth := s.nextLoop.Add(1)
 	c.loop, c.serial = s.loops[nth%uint32(len(s.loops))], int32(nth)
 	c.resume, c.gone = make(chan struct{}, 1), make(chan struct{}, 1)
-	c.turn, c.push = c.onTurn, func(fd uintptr) { c.raw.push(fd) }
+	c.push = func(fd uintptr) { c.raw.push(fd) }
 	c.timer = time.AfterFunc(time.Hour, c.overdue)
 	c.setUntil(time.Now(), s.o.ReadHeaderTimeout)
 	c.setTimer(s.o.ReadHeaderTimeout)
@@ -205,14 +203,11 @@ const (
 	turnBroken
 )
 
-// takeTurn lets the loop work on a connection that it owns.
+// takeTurn lets the loop work on a connection that it owns: nobody else closes one of those, so that its descriptor is good until the turn ends.
 func (c *conn) takeTurn() {
 	defer c.contain()
 	c.queued = false
-	if c.raw.conn.Control(c.turn) != nil {
-		c.end = turnBroken
-	}
-	switch c.end { // behind Control, within which the connection cannot be closed
+	switch c.workTurn(uintptr(c.fd)) {
 	case turnWaits:
 		c.keep()
 	case turnPauses:
@@ -246,9 +241,7 @@ func (c *conn) contain() {
 	_ = c.closeNow()
 }
 
-// onTurn goes on with the present answer, and answers what there is to answer.
-func (c *conn) onTurn(fd uintptr) { c.end = c.workTurn(fd) }
-
+// workTurn goes on with the present answer, and answers what there is to answer.
 func (c *conn) workTurn(fd uintptr) turnEnd {
 	for range turnHits {
 		if c.out != nil {
@@ -397,7 +390,9 @@ func (c *conn) setTimerLocked(d time.Duration) {
 func (c *conn) finish(whole bool) {
 	sc := c.out
 	c.out = nil
-	c.stalled.Store(false)
+	if c.stalled.Load() {
+		c.stalled.Store(false)
+	}
 	c.raw.end()
 	c.hits.source.HitSent(&sc.answer, max(c.raw.sent-c.ahead, 0), whole)
 	if sc != c.loop.scratch {

@@ -21,13 +21,13 @@ func classOf(status int) int {
 type requestMetrics struct {
 	total    *prometheus.CounterVec // rule, result, class
 	bytes    *prometheus.CounterVec // result
-	duration *prometheus.HistogramVec
+	duration *durations
 	reasons  *prometheus.CounterVec // reason
 	stale    *prometheus.CounterVec // kind
 	gone     prometheus.Counter
 
 	byRule   atomic.Pointer[map[string]*ruleCounters] // the map is never changed, only replaced
-	byResult [cache.NumResults]resultChildren
+	sent     [cache.NumResults]prometheus.Counter     // of bytes
 	byReason [256]lazyCounter
 	byKind   [256]lazyCounter
 }
@@ -37,11 +37,6 @@ type ruleCounters struct {
 	rule  string
 	cells [cache.NumResults][len(classes)]lazyCounter
 	fills [numKinds][2]lazyCounter // by outcome, and by trigger: reader, background
-}
-
-type resultChildren struct {
-	bytes    prometheus.Counter
-	duration prometheus.Observer
 }
 
 // lazyCounter is a child that is resolved when first needed, so that combinations which never happen make no series.
@@ -56,27 +51,18 @@ func (l *lazyCounter) get(v *prometheus.CounterVec, labels ...string) prometheus
 	return c
 }
 
-// durationBuckets reach from a memory hit to a patient wait, in seconds.
-var durationBuckets = []float64{
-	.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30,
-}
-
 func newRequestMetrics(rules []string) *requestMetrics {
 	m := &requestMetrics{
-		total:   counterVec("requests_total", "Requests by rule, cache result and status class.", "rule", "result", "class"),
-		bytes:   counterVec("response_bytes_total", "Body bytes sent to clients, by cache result.", "result"),
-		reasons: counterVec("request_reasons_total", "Requests by the reason given in Cache-Status.", "reason"),
-		stale:   counterVec("stale_served_total", "Requests answered with an expired response, by what allowed it.", "kind"),
-		gone:    counter("clients_gone_total", "Requests whose client went away before its answer was whole."),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: namespace, Name: "request_duration_seconds", Buckets: durationBuckets,
-			Help: "Time from a request's head to the last byte of its answer, by cache result.",
-		}, []string{"result"}),
+		total:    counterVec("requests_total", "Requests by rule, cache result and status class.", "rule", "result", "class"),
+		bytes:    counterVec("response_bytes_total", "Body bytes sent to clients, by cache result.", "result"),
+		reasons:  counterVec("request_reasons_total", "Requests by the reason given in Cache-Status.", "reason"),
+		stale:    counterVec("stale_served_total", "Requests answered with an expired response, by what allowed it.", "kind"),
+		gone:     counter("clients_gone_total", "Requests whose client went away before its answer was whole."),
+		duration: newDurations(),
 	}
 	m.setRules(rules)
-	for r := range m.byResult {
-		word := cache.Result(r).String()
-		m.byResult[r] = resultChildren{bytes: m.bytes.WithLabelValues(word), duration: m.duration.WithLabelValues(word)}
+	for r := range m.sent {
+		m.sent[r] = m.bytes.WithLabelValues(cache.Result(r).String())
 	}
 	return m
 }
@@ -101,9 +87,8 @@ func (m *requestMetrics) collectors() []prometheus.Collector {
 func (m *requestMetrics) count(ev *cache.ReadEvent) {
 	result := min(ev.Result, cache.NumResults-1)
 	m.cell(ev.Rule, result, classOf(ev.Status)).Inc()
-	children := &m.byResult[result]
-	children.bytes.Add(float64(ev.Bytes))
-	children.duration.Observe(ev.Took.Seconds())
+	m.sent[result].Add(float64(ev.Bytes))
+	m.duration.observe(result, ev.Took)
 	m.countReason(ev, result)
 	if ev.ClientGone {
 		m.gone.Inc()

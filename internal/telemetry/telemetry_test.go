@@ -89,7 +89,7 @@ swrproxy_requests_total{class="5xx",result="error",rule=""} 1
 # TYPE swrproxy_stale_served_total counter
 swrproxy_stale_served_total{kind="stale-while-revalidate"} 1
 `, "swrproxy_requests_total", "swrproxy_stale_served_total", "swrproxy_clients_gone_total")
-	if got := testutil.ToFloat64(h.requests.byResult[cache.ResultHit].bytes); got != 20 {
+	if got := testutil.ToFloat64(h.requests.sent[cache.ResultHit]); got != 20 {
 		t.Errorf("%v bytes by hits, want 20", got)
 	}
 }

@@ -35,7 +35,7 @@ type chunks struct {
 
 type chunkPage [1 << pageBits]chunk
 
-// chunk is one record by itself, or a segment: records packed together, three objects to the collector where each record alone is three.
+// chunk is one record by itself, or a segment: records packed together.
 type chunk struct {
 	records []cache.Record
 	live    atomic.Int32 // records that an index names, or will

@@ -18,7 +18,7 @@
 // costs little. What ristretto drops leaves the index. It is told of one read in eight: counting each would cost more than the look-up.
 //
 // The collector looks at every object in each cycle, and a record is three. So the settler copies records that have found their place, a hundred
-// at a time, into segments. A segment goes when no record in it is held any more; when less than two thirds are, the rest is packed anew.
+// at a time, into segments, most of which are one object without a pointer to follow. A segment goes when no record in it is held any more; when less than two thirds are, the rest is packed anew.
 //
 // No expiry is kept in ristretto, whose expiry map grows without bound: a record's deadlines are its own. Nor is there a sweep for records
 // whose last window is over: they still carry validators, so the next reader's fill may end in a 304, and they take room that nothing else

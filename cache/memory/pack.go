@@ -8,15 +8,39 @@ import (
 
 const (
 	// segmentSlots and segmentBytes are what fills a segment. A reader of one record keeps all of its segment, so it is no more than what a
-	// connection's buffers may take; a smaller one would save the collector less. Both are just within what Go's allocator rounds up to.
-	segmentSlots = 124
-	segmentBytes = 120 << 10
+	// connection's buffers may take; a smaller one would save the collector less, and waste more of what Go's allocator rounds up to.
+	segmentSlots = 1 << slotBits
+	segmentBytes = 152 << 10
+	// pageSize is what Go's allocator rounds up to.
+	pageSize = 8 << 10
 	// sparseBelow is the part of a segment's records, of sparseOf, that must be left; else they are packed anew. Where each newcomer displaces
 	// another, a segment is on average four fifths full then, and two records are copied for each newcomer.
 	sparseBelow, sparseOf = 2, 3
 )
 
-// packer gathers records that are on their own, or in sparse segments, until they fill a segment. The settler's: guarded by its passMu.
+// packers gather records that are on their own, or in sparse segments, until they fill a segment. The settler's: guarded by its passMu.
+type packers struct {
+	compact, others packer // each makes segments of its own: the collector does not look into compact ones
+}
+
+func (p *packers) add(hash uint64, from place, rec *cache.Record) {
+	if rec.Compact() {
+		p.compact.add(hash, from, rec)
+	} else {
+		p.others.add(hash, from, rec)
+	}
+}
+
+func (p *packers) take() []parcel {
+	if list := p.compact.take(); list != nil {
+		return list
+	}
+	return p.others.take()
+}
+
+func (p *packers) waiting() int { return len(p.compact.waiting) + len(p.others.waiting) }
+
+// packer gathers what belongs into one segment.
 type packer struct {
 	waiting []parcel
 	bytes   int
@@ -37,17 +61,9 @@ func (p *packer) add(hash uint64, from place, rec *cache.Record) {
 
 // take returns what fills a segment, nil if too little waits.
 func (p *packer) take() []parcel {
-	if len(p.waiting) < segmentSlots && p.bytes < segmentBytes {
+	n, bytes := p.fitting()
+	if n == 0 {
 		return nil
-	}
-	n, bytes := 0, 0
-	for n < len(p.waiting) && n < segmentSlots {
-		size := int(p.waiting[n].size)
-		if bytes+size > segmentBytes && n > 0 {
-			break
-		}
-		bytes += size
-		n++
 	}
 	list := slices.Clone(p.waiting[:n])
 	p.bytes -= bytes
@@ -57,10 +73,39 @@ func (p *packer) take() []parcel {
 	return list
 }
 
+// fitting is how many of those that wait go into a segment, so that little of its last page is unused; 0 if they do not fill one.
+func (p *packer) fitting() (n, bytes int) {
+	if len(p.waiting) < segmentSlots && p.bytes < segmentBytes {
+		return 0, 0
+	}
+	sum, least := 0, 1.0
+	for i, m := range p.waiting[:min(len(p.waiting), segmentSlots)] {
+		if sum += int(m.size); sum > segmentBytes && i > 0 {
+			break
+		}
+		pages := (sum + pageSize - 1) / pageSize
+		if unused := 1 - float64(sum)/float64(pages*pageSize); unused <= least || sum < segmentBytes*3/4 {
+			n, bytes, least = i+1, sum, unused
+		}
+	}
+	return n, bytes
+}
+
+// packSome packs a segment, and more if many records wait.
+func (t *settler) packSome(s *Store) (did bool) {
+	for range 1 + t.packers.waiting()/(8*segmentSlots) {
+		if !t.pack(s) {
+			return did
+		}
+		did = true
+	}
+	return did
+}
+
 // pack moves what fills a segment, or adds what is left in a sparse one to what waits, and tells whether it did either. The caller holds
 // passMu.
 func (t *settler) pack(s *Store) bool {
-	if list := t.packer.take(); len(list) > 0 {
+	if list := t.packers.take(); len(list) > 0 {
 		s.move(list)
 		return true
 	}
@@ -77,7 +122,7 @@ func (t *settler) unpack(s *Store, number uint32) {
 	for i := range records {
 		rec, p := &records[i], placeOf(number, i)
 		if hash := s.hash(rec.Key); s.isAt(hash, p) {
-			t.packer.add(hash, p, rec)
+			t.packers.add(hash, p, rec)
 		}
 	}
 }
@@ -104,9 +149,7 @@ func (s *Store) move(list []parcel) {
 			from, present = append(from, rec), append(present, m)
 		}
 	}
-	to := make([]cache.Record, len(from))
-	cache.Pack(from, func(i int) *cache.Record { return &to[i] })
-	number, ok := s.chunks.add(to)
+	number, ok := s.chunks.add(cache.Pack(from))
 	if !ok {
 		return // they stay where they are
 	}

@@ -31,7 +31,7 @@ type settler struct {
 	passMu    sync.Mutex // guards following, and is held for a whole pass
 	probation []trial    // in order of arrival
 	onTrial   int64      // bytes of those that are still current, at most
-	packer    packer
+	packers   packers
 }
 
 // trial is a record on probation. It ends early if the record is replaced or deleted.
@@ -63,7 +63,7 @@ func (t *settler) stop() {
 	<-t.done
 	t.passMu.Lock() // a Put or Sync that helps
 	defer t.passMu.Unlock()
-	t.probation, t.packer = nil, packer{}
+	t.probation, t.packers = nil, packers{}
 }
 
 func (t *settler) push(list ...*change) {
@@ -125,7 +125,7 @@ func (t *settler) step(s *Store) (more bool) {
 		return false
 	}
 	carried := t.carry(s, max(stepSize, t.waiting()/4))
-	return t.pack(s) || carried
+	return t.packSome(s) || carried
 }
 
 func (t *settler) waiting() int {
@@ -194,7 +194,7 @@ func (t *settler) landed(s *Store, c *change) {
 		t.onTrial += c.cost
 	}
 	if !c.again { // else it is packed already, or waits for it
-		t.packer.add(c.hash, e.place(), rec)
+		t.packers.add(c.hash, e.place(), rec)
 	}
 }
 

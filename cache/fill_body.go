@@ -114,6 +114,9 @@ func (fl *flight) failedStatus(ev *FillEvent, h *head) fill.Outcome {
 	now := time.Now()
 	after, _ := policy.RetryAfter(h.header, now)
 	ev.Retry = fl.c.states.failed(fl.key, fl.startedAt, now, after).Sub(now)
+	if h.status == http.StatusGatewayTimeout {
+		fl.c.states.hang(fl.key, now)
+	}
 	return fill.Outcome{Kind: fill.Failed, Err: fmt.Errorf("%w: %d", errStatusFail, h.status)}
 }
 
@@ -125,7 +128,6 @@ func (fl *flight) broken(ev *FillEvent, err error) fill.Outcome {
 	if errors.Is(err, errUnwatched) {
 		return fill.Outcome{Kind: fill.NotShareable, Err: err}
 	}
-	now := time.Now()
-	ev.Retry = fl.c.states.failed(fl.key, fl.startedAt, now, 0).Sub(now)
+	ev.Retry = fl.failed(err, time.Now())
 	return fill.Outcome{Kind: fill.Failed, Err: err}
 }

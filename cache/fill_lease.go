@@ -17,8 +17,7 @@ func (fl *flight) leaseEnded() {
 	cause := context.Cause(fl.lease.Context())
 	switch {
 	case errors.Is(cause, fill.ErrTenureOver):
-		now := time.Now()
-		fl.c.states.failed(fl.key, fl.startedAt, now, 0)
+		fl.failed(cause, time.Now())
 		fl.c.obs.Noted(&Note{Kind: NoteTenure, Key: fl.url(), Text: "fill said nothing for its tenure; the key is free again", Err: cause})
 	case errors.Is(cause, fill.ErrSuperseded), errors.Is(cause, fill.ErrLeaseLost):
 		if !fl.watched() {

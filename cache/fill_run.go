@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -203,6 +204,7 @@ func (fl *flight) answered(ev *FillEvent, resp *http.Response, err error) fill.O
 		return fl.fail(ev, fl.causeOf(err))
 	}
 	fl.progress()
+	fl.c.states.heard(fl.key)
 	if resp.StatusCode < 200 || resp.StatusCode > 999 || resp.StatusCode == http.StatusNotModified && !fl.asked() {
 		resp.Body.Close()
 		return fl.fail(ev, fmt.Errorf("%w: %d", errBadStatus, resp.StatusCode))
@@ -254,13 +256,28 @@ func originFault(err error) bool {
 	}
 }
 
+// failed counts a failure of the origin, and tells how long its key is left alone.
+func (fl *flight) failed(err error, now time.Time) (retry time.Duration) {
+	retryAt := fl.c.states.failed(fl.key, fl.startedAt, now, 0)
+	if isTimeout(err) {
+		fl.c.states.hang(fl.key, now)
+	}
+	return retryAt.Sub(now)
+}
+
+// isTimeout tells whether a failure is that nothing came in time.
+func isTimeout(err error) bool {
+	timed, ok := errors.AsType[net.Error](err)
+	return ok && timed.Timeout() || errors.Is(err, fill.ErrTenureOver) || statusOf(err) == http.StatusGatewayTimeout
+}
+
 // fail ends a fill that got no response.
 func (fl *flight) fail(ev *FillEvent, err error) fill.Outcome {
 	now := time.Now()
 	kind := fill.Abandoned
 	if originFault(err) {
 		kind = fill.Failed
-		ev.Retry = fl.c.states.failed(fl.key, fl.startedAt, now, 0).Sub(now)
+		ev.Retry = fl.failed(err, now)
 	}
 	if !fl.ready() {
 		fl.head = head{err: err, at: now}

@@ -29,12 +29,14 @@ type keyState struct {
 	retryAt  time.Time
 	// markedUntil ends the time in which readers go straight to the origin.
 	markedUntil time.Time
+	// hungUntil ends the time in which the origin is held to be one that does not answer in time.
+	hungUntil time.Time
 }
 
 // over tells whether nothing in s matters any more. A failure is remembered for a while after its pause so
 // that the next pause grows.
 func (s keyState) over(now time.Time, memory time.Duration) bool {
-	return now.After(s.markedUntil) && now.After(s.retryAt.Add(memory))
+	return now.After(s.markedUntil) && now.After(s.retryAt.Add(memory)) && now.After(s.hungUntil)
 }
 
 func (k *keyStates) get(key fill.Key) keyState {
@@ -44,6 +46,31 @@ func (k *keyStates) get(key fill.Key) keyState {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.m[key]
+}
+
+// hang remembers that the origin did not answer in time: as long after the pause as the longest pause, so that readers who come more
+// often than that do not have to find it out again.
+func (k *keyStates) hang(key fill.Key, now time.Time) {
+	k.update(key, now, func(s *keyState) {
+		from := now
+		if s.retryAt.After(now) {
+			from = s.retryAt
+		}
+		s.hungUntil = from.Add(k.max)
+	})
+}
+
+// heard forgets that the origin hung: it has answered, whatever it said.
+func (k *keyStates) heard(key fill.Key) {
+	if k.n.Load() == 0 {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if s, ok := k.m[key]; ok {
+		s.hungUntil = time.Time{}
+		k.m[key] = s
+	}
 }
 
 // backingOff tells whether an attempt on key must wait.

@@ -177,7 +177,7 @@ func (rd *read) decide() {
 	case policy.Fresh:
 		rd.answer(rd.found.rec, ResultHit, v.Reason)
 	case policy.StaleWhileRevalidate:
-		rd.refresh()
+		rd.refresh(rd.start)
 		rd.answer(rd.found.rec, ResultStale, v.Reason)
 	case policy.Bypass:
 		rd.pass(v.Reason)
@@ -206,12 +206,12 @@ func (rd *read) opened(rec *Record) bool {
 }
 
 // refresh makes the one attempt of a stale read to have its record refreshed. Busy or backing off: it does nothing more.
-func (rd *read) refresh() {
+func (rd *read) refresh(now time.Time) {
 	key := rd.fillKey()
-	if rd.c.closed.Load() || rd.c.states.backingOff(key, rd.start) {
+	if rd.c.closed.Load() || rd.c.states.backingOff(key, now) {
 		return
 	}
-	if fl := rd.c.flights.get(key); fl != nil && !fl.stalled(rd.start) {
+	if fl := rd.c.flights.get(key); fl != nil && !fl.stalled(now) {
 		return // still arriving, whatever became of its lease
 	}
 	if !rd.rule.hasSlot() {

@@ -91,15 +91,21 @@ func (rd *read) followReady(fl *flight) bool {
 
 // answerOnError serves the stored response in place of a failure, where that is allowed: RFC 5861 §4, RFC 9111 §4.2.4.
 func (rd *read) answerOnError() bool {
-	if rd.found.rec == nil || rd.found.rec.Partial != nil {
-		return false
-	}
-	ok, reason := policy.OnError(rd.found.life, &rd.req, time.Now())
+	reason, ok := rd.servableOnError(time.Now())
 	if !ok || !rd.opened(rd.found.rec) {
 		return false
 	}
 	rd.answer(rd.found.rec, ResultStaleError, reason)
 	return true
+}
+
+// servableOnError tells whether what was found may be served in place of a failure, and what allows it.
+func (rd *read) servableOnError(now time.Time) (why policy.Reason, ok bool) {
+	if rd.found.rec == nil || rd.found.rec.Partial != nil {
+		return 0, false
+	}
+	ok, why = policy.OnError(rd.found.life, &rd.req, now)
+	return why, ok
 }
 
 // fail answers a failure: stale where allowed, else with the status that fits its cause.

@@ -39,7 +39,7 @@ func (rd *read) look() (answered bool) {
 		rd.direct()
 		return true
 	}
-	if rd.c.states.backingOff(key, now) && rd.answerOnError() {
+	if rd.answeredInTrouble(key, now) {
 		return true
 	}
 	lease, waiter, err := rd.c.keeper.Join(key)
@@ -53,6 +53,24 @@ func (rd *read) look() (answered bool) {
 	default:
 		return rd.waitFor(waiter, key)
 	}
+}
+
+// answeredInTrouble serves the stored response, where it may stand in for an error, without asking an origin that is known to be in trouble: while
+// its key backs off, and after that while it is held to hang. Then one fill asks in the background, as for any stale read: an origin that does not
+// answer in time is an error to RFC 5861 §4 (it would be a 504), and each reader in turn would wait as long to learn of the same one.
+func (rd *read) answeredInTrouble(key fill.Key, now time.Time) bool {
+	s := rd.c.states.get(key)
+	switch {
+	case now.Before(s.retryAt):
+		return rd.answerOnError()
+	case now.Before(s.hungUntil):
+		if _, ok := rd.servableOnError(now); !ok {
+			return false
+		}
+		rd.refresh(now)
+		return rd.answerOnError()
+	}
+	return false
 }
 
 // mayJoin tells whether a response that is arriving may answer a reader who comes only now: it must be storable and fresh. Readers who
@@ -157,7 +175,7 @@ func (rd *read) answerIfServable(v policy.Verdict) bool {
 	switch v.Use {
 	case policy.Fresh:
 	case policy.StaleWhileRevalidate:
-		rd.refresh()
+		rd.refresh(time.Now())
 	default:
 		return false
 	}
@@ -197,6 +215,9 @@ func (rd *read) waitFor(waiter *fill.Waiter, key fill.Key) (answered bool) {
 		return true
 	case fill.Failed:
 		return rd.shareFailure(out)
+	case fill.TenureOver:
+		rd.c.states.hang(key, time.Now())
+		return rd.afterWake()
 	case fill.NotShareable:
 		if rd.seen != nil && rd.seen.ready() && rd.seen.head.shared() {
 			return rd.join(rd.seen)

@@ -396,7 +396,7 @@ func (rd *read) takeOver(fl *flight) bool {
 	rd.holding = true
 	rd.writeHeader(h.status)
 	if err := rd.copyThrough(body, h.length < 0); err != nil {
-		fl.c.states.failed(fl.key, fl.startedAt, time.Now(), 0)
+		fl.failed(err, time.Now())
 		rd.brokenOff(err)
 		return true
 	}

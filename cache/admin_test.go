@@ -180,6 +180,42 @@ func TestExplainSaysWhyNothingIsStored(t *testing.T) {
 	}
 }
 
+// RetryAt is told of the keys whose readers heed it: who can be given nothing else tries at once.
+func TestExplainTellsOfThePauseThatReadersKeep(t *testing.T) {
+	for name, c := range map[string]struct {
+		control string // of what is stored; "" for nothing
+		paused  bool
+	}{
+		"nothing stored":         {"", false},
+		"no window":              {"max-age=1", false},
+		"stale-while-revalidate": {"max-age=1, stale-while-revalidate=600", true},
+		"stale-if-error":         {"max-age=1, stale-if-error=600", true},
+		"must-revalidate":        {"max-age=1, stale-if-error=600, must-revalidate, proxy-revalidate", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(cfg *cache.Config) { cfg.Fill.BackoffFirst = time.Minute }, func(t *testing.T, r *rig) {
+				if c.control != "" {
+					r.origin.set(after(0, numbered("Cache-Control: "+c.control)))
+					r.get("/x")
+					time.Sleep(2 * time.Second)
+				}
+				r.origin.set(func(int, *http.Request) (*http.Response, error) { return nil, errors.New("refused") })
+				r.get("/x")
+				synctest.Wait()
+				x, calls := r.explain("/x"), r.origin.count()
+				if got := !x.RetryAt.IsZero(); got != c.paused {
+					t.Errorf("retry at %v, %v", x.RetryAt, x.Use)
+				}
+				r.get("/x")
+				synctest.Wait()
+				if tried := r.origin.count() > calls; tried == c.paused {
+					t.Errorf("the next reader tried: %t", tried)
+				}
+			})
+		})
+	}
+}
+
 func TestExplainTellsOfTheRunningFill(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, r *rig) {
 		r.origin.set(after(2*time.Second, numbered("Cache-Control: max-age=60")))

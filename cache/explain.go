@@ -38,8 +38,9 @@ type Explanation struct {
 	NotStoredStatus int
 	NotStoredAt     time.Time
 	// Filling tells that a fill of the key runs in this process, since FillingSince, under the number FillToken. FillBackground means that no
-	// reader waited when it began; FillReaders is how many read it now. RetryAt is when a failed key may be tried again, MarkedUntil until when
-	// its readers go straight to the origin; zero if not.
+	// reader waited when it began; FillReaders is how many read it now. RetryAt is when a failed key may be tried again, for this
+	// request: one that nothing stored could answer meanwhile is tried at once. MarkedUntil is until when readers go straight to the
+	// origin. Both are zero if not.
 	Filling              bool
 	FillingSince         time.Time
 	FillToken            uint64
@@ -124,12 +125,21 @@ func (rd *read) explainFill(x *Explanation) {
 		x.FillReaders = fl.reading()
 	}
 	s := rd.c.states.get(key)
-	if rd.start.Before(s.retryAt) {
+	if rd.start.Before(s.retryAt) && rd.heldBack(x.Use) {
 		x.RetryAt = s.retryAt
 	}
 	if rd.start.Before(s.markedUntil) {
 		x.MarkedUntil = s.markedUntil
 	}
+}
+
+// heldBack tells whether a read with this verdict heeds the pause of a key whose fill failed: it does if something else can answer it.
+func (rd *read) heldBack(use policy.Use) bool {
+	if use == policy.StaleWhileRevalidate {
+		return true
+	}
+	_, ok := rd.servableOnError(rd.start)
+	return ok
 }
 
 // ErrNoUpstream is returned by Refresh for a rule without Upstream.

@@ -26,7 +26,8 @@ type RecordAnswer struct {
 	NotStored *NotStored `json:"not_stored,omitempty"`
 	// Fill is the fill that runs now in this process.
 	Fill *FillDetail `json:"fill,omitempty"`
-	// RetryAt is until when nobody tries again after a failure, DirectUntil until when readers go to the origin each on their own.
+	// RetryAt is until when nobody tries again after a failure, nil where nothing stored could answer meanwhile: those readers do try.
+	// DirectUntil is until when readers go to the origin each on their own.
 	RetryAt     *time.Time `json:"retry_at,omitempty"`
 	DirectUntil *time.Time `json:"direct_until,omitempty"`
 }

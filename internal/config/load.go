@@ -4,13 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"reflect"
-	"runtime/debug"
-	"sync"
 
-	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/goccy/go-yaml/ast"
 )
 
@@ -23,7 +19,7 @@ type Options struct {
 	// Env looks up environment variables. Nil means os.LookupEnv.
 	Env func(string) (string, bool)
 	// MemoryLimit is how many bytes of memory the process may take, of which memory.max is a quarter by default. 0 takes
-	// the least of the process's own limit (GOMEMLIMIT) and its cgroup's, or the machine's memory if it has no cgroup limit.
+	// the least of the process's own limit (GOMEMLIMIT), its cgroup's, and the machine's memory.
 	MemoryLimit uint64
 }
 
@@ -57,11 +53,8 @@ func readFile(name string) ([]byte, error) {
 func Parse(o Options, data []byte) (*Config, error) { return parse(o, data) }
 
 func parse(o Options, data []byte) (*Config, error) {
-	limit := o.MemoryLimit
-	if limit == 0 {
-		limit = processLimit()
-	}
-	cfg := defaults(limit)
+	memory := allowanceOf(o)
+	cfg := defaults(memory.limit)
 	data = plainText(data)
 	s := newSource(o.File, data)
 	root, ok := s.parseDocument(data)
@@ -77,6 +70,7 @@ func parse(o Options, data []byte) (*Config, error) {
 	s.complete(cfg)
 	s.overlayRules(cfg, o.Flags)
 	s.validate(cfg)
+	s.checkMemory(cfg, memory)
 	if err := s.err(); err != nil {
 		return nil, err
 	}
@@ -90,17 +84,3 @@ func plainText(data []byte) []byte {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	return bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
 }
-
-// processLimit is how much memory the process may take, 0 if nothing tells. It is asked once: later the process may have set a limit of its
-// own, made from the settings.
-var processLimit = sync.OnceValue(func() uint64 {
-	limit, err := memlimit.ApplyFallback(memlimit.FromCgroup, memlimit.FromSystem)()
-	if err != nil {
-		limit = 0
-	}
-	own := debug.SetMemoryLimit(-1)
-	if own < math.MaxInt64 && own > 0 && (limit == 0 || uint64(own) < limit) {
-		return uint64(own)
-	}
-	return limit
-})

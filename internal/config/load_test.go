@@ -261,6 +261,7 @@ func TestWarnings(t *testing.T) {
 		"SEC-04 authorized":    {minimal + "rules: [{authorized: true}]", "rules[0].authorized"},
 		"insecure origin":      {"origins: {a: {url: https://h, tls: {insecure: true}}}", "origins.a.tls.insecure"},
 		"purged by everybody":  {minimal + "purge: { allow: '::/0' }", "purge.allow[0]"},
+		"more than there is":   {minimal + "memory: {max: 99999GiB}", "memory.max"},
 		"trust everybody":      {minimal + "trusted_proxies: 0.0.0.0/0", "trusted_proxies[0]"},
 		"origin without rules": {"origins: {a: {url: http://a}, b: {url: http://b}}\nrules: [{origin: a}]", "origins.b"},
 	} {

@@ -61,7 +61,8 @@ type hitRead struct {
 	key     []byte // the primary key
 	variant []byte
 	found   found
-	age     time.Duration // of the record
+	life    *policy.Life  // of the record found; it may be part of it
+	age     time.Duration // by that
 	ev      ReadEvent
 }
 
@@ -75,8 +76,8 @@ func (c *Cache) Hit(q *HitRequest, a *HitAnswer) bool {
 	if !h.adopt(q) || !c.resolveHit(h) || !c.lookupHit(h) {
 		return false
 	}
-	h.age = h.found.life.Age(q.At)
-	v := policy.JudgeAge(&h.found.life, &h.policy, h.age)
+	h.age = h.life.Age(q.At)
+	v := policy.JudgeAge(h.life, &h.policy, h.age)
 	switch {
 	case v.Use == policy.Fresh:
 		h.ev.Result = ResultHit
@@ -100,7 +101,7 @@ func (c *Cache) HitSent(a *HitAnswer, sent int64, whole bool) {
 	ev.Bytes, ev.ClientGone = sent, !whole
 	c.obs.ReadDone(ev)
 	a.Body = nil
-	h.found.rec, h.found.spec = nil, nil // not to be kept in memory from here
+	h.found.rec, h.found.spec, h.life = nil, nil, nil // not to be kept in memory from here
 }
 
 // view makes a string of bytes that do not change while it is used.
@@ -149,17 +150,17 @@ func (h *hitRead) adopt(q *HitRequest) bool {
 func (a *asked) note(f *HitField) bool {
 	switch len(f.Name) {
 	case len("cookie"):
-		if !foldEqual(f.Name, "cookie") {
+		if !named(f.Name, "Cookie", "cookie") {
 			return false
 		}
 		a.cookie = true
 	case len("if-none-match"):
-		if !foldEqual(f.Name, "if-none-match") {
+		if !named(f.Name, "If-None-Match", "if-none-match") {
 			return false
 		}
 		a.tags, a.tag = a.tags+1, view(f.Value)
 	case len("if-modified-since"):
-		if !foldEqual(f.Name, "if-modified-since") {
+		if !named(f.Name, "If-Modified-Since", "if-modified-since") {
 			return false
 		}
 		a.dates, a.date = a.dates+1, view(f.Value)
@@ -207,20 +208,23 @@ func (h *hitRead) addLater() {
 func isPreference(name []byte) bool {
 	switch len(name) {
 	case len("accept"):
-		return foldEqual(name, "accept")
+		return named(name, "Accept", "accept")
 	case len("referer"):
-		return foldEqual(name, "referer")
+		return named(name, "Referer", "referer")
 	case len("priority"):
-		return foldEqual(name, "priority")
+		return named(name, "Priority", "priority")
 	case len("user-agent"):
-		return foldEqual(name, "user-agent")
+		return named(name, "User-Agent", "user-agent")
 	case len("accept-encoding"):
-		return foldEqual(name, "accept-encoding") || foldEqual(name, "accept-language")
+		return named(name, "Accept-Encoding", "accept-encoding") || named(name, "Accept-Language", "accept-language")
 	case len("upgrade-insecure-requests"):
-		return foldEqual(name, "upgrade-insecure-requests")
+		return named(name, "Upgrade-Insecure-Requests", "upgrade-insecure-requests")
 	}
 	return len(name) > 4 && foldEqual(name[:4], "sec-")
 }
+
+// named tells whether name is the field's name: in the case that clients of HTTP/1.1 use, or in any other.
+func named(name []byte, usual, lower string) bool { return string(name) == usual || foldEqual(name, lower) }
 
 // foldEqual compares a name, which is a token, with one in lower case of the same length.
 func foldEqual(name []byte, lower string) bool {
@@ -243,9 +247,8 @@ func cutQuery(target string) (path, query string, force bool) {
 
 // resolveHit finds target, rule and key.
 func (c *Cache) resolveHit(h *hitRead) bool {
-	var ok bool
 	u := &h.url
-	if h.target, ok = policy.PlainTarget(h.request.Method, c.scheme(&h.request), h.request.Host, u.Path, u.RawQuery); !ok {
+	if !h.target.SetPlain(h.request.Method, c.scheme(&h.request), h.request.Host, u.Path, u.RawQuery) {
 		return false
 	}
 	h.rule = c.rules.Load().find(&h.target)
@@ -264,17 +267,24 @@ func (c *Cache) resolveHit(h *hitRead) bool {
 
 // lookupHit finds the record in memory, as Cache.lookup does.
 func (c *Cache) lookupHit(h *hitRead) bool {
-	f := &h.found
-	var ok bool
-	if f.rec, f.life, ok = c.getNearby(view(h.key)); !ok {
+	rec, ok := c.nearby(view(h.key))
+	if !ok {
 		return false
 	}
-	f.spec, f.known = nil, false
-	if x := f.rec.Index; x != nil {
+	f := &h.found
+	f.rec, f.spec, f.known, h.life = rec, nil, false, &rec.Life
+	if c.log.mayConcern(rec) {
+		if f.life, ok = c.log.apply(rec); !ok {
+			return false
+		}
+		h.life = &f.life
+	}
+	if x := rec.Index; x != nil {
 		h.addLater()
 		if !c.chooseNearby(h, x) {
 			return false
 		}
+		h.life = &f.life
 	}
 	return f.rec != nil && f.rec.plain()
 }
@@ -438,7 +448,7 @@ func (h *hitRead) appendCacheStatus(b []byte) []byte {
 	if h.ev.Result == ResultHit {
 		detail = 0
 	}
-	return policy.AppendHit(b, h.found.life.FreshFor-h.age, detail)
+	return policy.AppendHit(b, h.life.FreshFor-h.age, detail)
 }
 
 // headWriter copies a record's fields.

@@ -76,9 +76,12 @@ func (f *finding) weigh(e *entry, token uint64) {
 	}
 }
 
+// mayConcern is false if nothing was invalidated since the record's fill began.
+func (l *invalidations) mayConcern(rec *Record) bool { return rec.Token <= l.newest.Load() }
+
 // apply returns the record's life with soft invalidations applied; false if a hard one took the record.
 func (l *invalidations) apply(rec *Record) (policy.Life, bool) {
-	if rec.Token > l.newest.Load() {
+	if !l.mayConcern(rec) {
 		return rec.Life, true
 	}
 	f := l.find(rec)

@@ -71,13 +71,10 @@ func normalPattern(p string) (string, error) {
 
 // Matches reports whether the rule applies to t. It does not allocate.
 func (m *Match) Matches(t *Target) bool {
-	return m.matchesHost(t) && anyGlob(m.paths, t.Path) && (len(m.methods) == 0 || slices.Contains(m.methods, t.Method))
+	return (len(m.hosts) == 0 || m.matchesHost(t)) && anyGlob(m.paths, t.Path) && (len(m.methods) == 0 || slices.Contains(m.methods, t.Method))
 }
 
 func (m *Match) matchesHost(t *Target) bool {
-	if len(m.hosts) == 0 {
-		return true
-	}
 	host := t.Host()
 	for _, p := range m.hosts {
 		if glob(p, host) || len(host) != len(t.Authority) && glob(p, t.Authority) {

@@ -5,20 +5,21 @@ import (
 	"strings"
 )
 
-// PlainTarget is [NewTarget] for a GET or HEAD in origin form whose octets all stand for themselves (RFC 3986 §3.3, §3.4): no escapes, no
-// fragment, nothing outside of US-ASCII. False means that the target is not its own normal form, or has none.
-func PlainTarget(method, scheme, host, path, query string) (Target, bool) {
+// SetPlain makes t what [NewTarget] gives for a GET or HEAD in origin form whose octets all stand for themselves (RFC 3986 §3.3, §3.4): no
+// escapes, no fragment, nothing outside of US-ASCII. False means that the target is not its own normal form, or has none; t is then as it was.
+func (t *Target) SetPlain(method, scheme, host, path, query string) bool {
 	if host == "" || strings.Contains(path, "/.") || method == http.MethodConnect {
-		return Target{}, false
+		return false
 	}
 	authority := host
 	if !isPlainAuthority(host, scheme) {
 		var err error
 		if authority, err = normalAuthority(host, scheme); err != nil {
-			return Target{}, false
+			return false
 		}
 	}
-	return Target{Method: method, Scheme: scheme, Authority: authority, Path: path, RawQuery: query}, true
+	t.Method, t.Scheme, t.Authority, t.Path, t.RawQuery = method, scheme, authority, path, query
+	return true
 }
 
 // isPlainAuthority reports a name or IPv4 address in lower case, without a port or with one that is not the scheme's default.

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzPlainTarget compares the short way with the general one, for what may take it.
-func FuzzPlainTarget(f *testing.F) {
+// FuzzSetPlain compares the short way with the general one, for what may take it.
+func FuzzSetPlain(f *testing.F) {
 	for _, s := range []struct{ host, target string }{
 		{"a.test", "/"},
 		{"A.test:80", "/a/b?c=d&e"},
@@ -32,7 +32,8 @@ func FuzzPlainTarget(f *testing.F) {
 			t.Skip()
 		}
 		path, query, _ := strings.Cut(target, "?")
-		got, ok := PlainTarget(http.MethodGet, "http", host, path, query)
+		var got Target
+		ok := got.SetPlain(http.MethodGet, "http", host, path, query)
 		want, err := newTarget(http.MethodGet, "http", host, path, query, target)
 		if ok && (err != nil || got != want) {
 			t.Errorf("%q %q: %+v, want %+v, %v", host, target, got, want, err)

@@ -224,7 +224,9 @@ func isPreference(name []byte) bool {
 }
 
 // named tells whether name is the field's name: in the case that clients of HTTP/1.1 use, or in any other.
-func named(name []byte, usual, lower string) bool { return string(name) == usual || foldEqual(name, lower) }
+func named(name []byte, usual, lower string) bool {
+	return string(name) == usual || foldEqual(name, lower)
+}
 
 // foldEqual compares a name, which is a token, with one in lower case of the same length.
 func foldEqual(name []byte, lower string) bool {

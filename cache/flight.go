@@ -263,7 +263,7 @@ func (fl *flight) progress() {
 
 // stalled tells whether nothing has come for a tenure.
 func (fl *flight) stalled(now time.Time) bool {
-	return now.Sub(time.Unix(0, fl.progressAt.Load())) > fl.c.fillCfg.Tenure
+	return time.Duration(now.UnixNano()-fl.progressAt.Load()) > fl.c.fillCfg.Tenure
 }
 
 // flights are the fills of this process by key, so that readers find the body that is arriving. Safe for concurrent use.

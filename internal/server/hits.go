@@ -31,6 +31,7 @@ type hitScratch struct {
 	req    cache.HitRequest
 	answer cache.HitAnswer
 	fields [maxHitFields]cache.HitField
+	host   []byte // the last valid one: the next is mostly the same
 }
 
 var hitScratches = sync.Pool{New: func() any { return &hitScratch{answer: cache.HitAnswer{Head: make([]byte, 0, 2*smallBody)}} }}
@@ -95,8 +96,11 @@ func (sc *hitScratch) parseFields(b []byte, at int) int {
 		}
 	}
 	req.Fields = sc.fields[:fields]
-	if !validHost(req.Host, false) {
-		return 0
+	if len(req.Host) == 0 || !bytes.Equal(req.Host, sc.host) {
+		if !validHost(req.Host, false) {
+			return 0
+		}
+		sc.host = append(sc.host[:0], req.Host...)
 	}
 	return at + len(crlf)
 }

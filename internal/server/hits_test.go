@@ -290,6 +290,12 @@ func TestHitParse(t *testing.T) {
 			t.Errorf("%q: %d of %d octets", request, got, len(request))
 		}
 	}
+	for _, host := range []string{"a", "b c", "a", "", "b c", "a"} { // the last valid one is remembered
+		want := host == "a"
+		if got := sc.parse([]byte("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n")); (got > 0) != want {
+			t.Errorf("host %q: %d", host, got)
+		}
+	}
 	sc.parse([]byte("HEAD /a?b HTTP/1.1\r\nX:  y \r\nHost: h:1\r\n\r\n"))
 	if q := &sc.req; q.Method != "HEAD" || string(q.Target) != "/a?b" || string(q.Host) != "h:1" || len(q.Fields) != 1 ||
 		string(q.Fields[0].Name) != "X" || string(q.Fields[0].Value) != "y" {

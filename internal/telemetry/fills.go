@@ -68,8 +68,8 @@ func (t *Telemetry) FillDone(ev *cache.FillEvent) {
 // fillCounter is the child of total for this fill. A rule that is gone after a reload is looked up each time.
 func (t *Telemetry) fillCounter(ev *cache.FillEvent) prometheus.Counter {
 	kind := min(int(ev.Outcome.Kind), numKinds-1)
-	rule, ok := (*t.requests.byRule.Load())[ev.Rule]
-	if !ok {
+	rule := countersOf(*t.requests.byRule.Load(), ev.Rule)
+	if rule.rule != ev.Rule {
 		return t.fills.total.WithLabelValues(ev.Rule, ev.Outcome.Kind.String(), trigger(ev))
 	}
 	cell := &rule.fills[kind][0]

@@ -26,8 +26,8 @@ type requestMetrics struct {
 	stale    *prometheus.CounterVec // kind
 	gone     prometheus.Counter
 
-	byRule   atomic.Pointer[map[string]*ruleCounters] // the map is never changed, only replaced
-	sent     [cache.NumResults]prometheus.Counter     // of bytes
+	byRule   atomic.Pointer[[]*ruleCounters]      // never changed, only replaced; the first is for rules that are not in it
+	sent     [cache.NumResults]prometheus.Counter // of bytes
 	byReason [256]lazyCounter
 	byKind   [256]lazyCounter
 }
@@ -69,14 +69,28 @@ func newRequestMetrics(rules []string) *requestMetrics {
 
 // setRules makes counters for the rules there are now. Those of a rule that stays go on; those of one that went keep their series.
 func (m *requestMetrics) setRules(rules []string) {
-	byRule := make(map[string]*ruleCounters, len(rules)+1)
+	byRule := make([]*ruleCounters, 0, len(rules)+1)
 	for _, rule := range append([]string{""}, rules...) {
-		byRule[rule] = &ruleCounters{rule: rule}
-		if before := m.byRule.Load(); before != nil && (*before)[rule] != nil {
-			byRule[rule] = (*before)[rule]
+		counters := &ruleCounters{rule: rule}
+		if before := m.byRule.Load(); before != nil {
+			if same := countersOf(*before, rule); same.rule == rule {
+				counters = same
+			}
 		}
+		byRule = append(byRule, counters)
 	}
 	m.byRule.Store(&byRule)
+}
+
+// countersOf finds a rule's counters, or the first. Comparing the names of a few rules takes less than a look into a map, and of many no more than
+// finding the rule took.
+func countersOf(byRule []*ruleCounters, rule string) *ruleCounters {
+	for _, c := range byRule {
+		if c.rule == rule {
+			return c
+		}
+	}
+	return byRule[0]
 }
 
 func (m *requestMetrics) collectors() []prometheus.Collector {
@@ -112,11 +126,7 @@ func (m *requestMetrics) countReason(ev *cache.ReadEvent, result cache.Result) {
 }
 
 func (m *requestMetrics) cell(rule string, result cache.Result, class int) prometheus.Counter {
-	byRule := *m.byRule.Load()
-	counters, ok := byRule[rule]
-	if !ok {
-		counters = byRule[""]
-	}
+	counters := countersOf(*m.byRule.Load(), rule)
 	cell := &counters.cells[result][class]
 	if c := cell.p.Load(); c != nil {
 		return *c

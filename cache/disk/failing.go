@@ -48,7 +48,7 @@ func (w *writer) crowded(u usage, evicted int64) {
 	w.tellCrowded = now.Add(crowdedPause)
 	w.s.opt.Notify(Event{
 		Kind: EventCrowded, Text: "the file system of " + w.s.opt.Path + " is nearly full, records make room before the budget is used up",
-		Err:  fmt.Errorf("%w: %d of %d bytes can be used, %d are", errNoSpace, u.limit, w.s.opt.Max, u.onDisk()),
+		Err:  fmt.Errorf("%w: %d of the budget's %d bytes can be used, %d are in use", errNoSpace, u.limit, w.s.opt.Max, u.onDisk()),
 		Mend: mendSpace,
 	})
 }

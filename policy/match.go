@@ -22,6 +22,7 @@ type MatchSpec struct {
 // Match is a compiled MatchSpec. Immutable after NewMatch; safe for concurrent use.
 type Match struct {
 	hosts, paths, methods []string
+	cut                   []cutPattern // paths, to match with
 }
 
 // ErrBadPattern is returned by NewMatch and NewKey for a pattern that can match nothing.
@@ -42,7 +43,7 @@ func NewMatch(spec MatchSpec) (*Match, error) {
 		if err != nil {
 			return nil, err
 		}
-		m.paths = append(m.paths, normal)
+		m.paths, m.cut = append(m.paths, normal), append(m.cut, cutAtStar(normal))
 	}
 	for _, p := range spec.Methods {
 		if !isToken(p) {
@@ -71,7 +72,7 @@ func normalPattern(p string) (string, error) {
 
 // Matches reports whether the rule applies to t. It does not allocate.
 func (m *Match) Matches(t *Target) bool {
-	return (len(m.hosts) == 0 || m.matchesHost(t)) && anyGlob(m.paths, t.Path) && (len(m.methods) == 0 || slices.Contains(m.methods, t.Method))
+	return (len(m.hosts) == 0 || m.matchesHost(t)) && m.matchesPath(t.Path) && (len(m.methods) == 0 || slices.Contains(m.methods, t.Method))
 }
 
 func (m *Match) matchesHost(t *Target) bool {
@@ -82,6 +83,37 @@ func (m *Match) matchesHost(t *Target) bool {
 		}
 	}
 	return false
+}
+
+func (m *Match) matchesPath(path string) bool {
+	if len(m.cut) == 0 {
+		return true
+	}
+	for i := range m.cut {
+		if m.cut[i].matches(path) {
+			return true
+		}
+	}
+	return false
+}
+
+// cutPattern is a pattern cut before its first star. Most of what it does not match differs in the last octet of head.
+type cutPattern struct{ head, rest string }
+
+func cutAtStar(pattern string) cutPattern {
+	if i := strings.IndexByte(pattern, '*'); i >= 0 {
+		return cutPattern{pattern[:i], pattern[i:]}
+	}
+	return cutPattern{head: pattern}
+}
+
+// matches is glob.
+func (p *cutPattern) matches(s string) bool {
+	n := len(p.head)
+	if len(s) < n || n > 0 && s[n-1] != p.head[n-1] || s[:n] != p.head {
+		return false
+	}
+	return glob(p.rest, s[n:])
 }
 
 func anyGlob(patterns []string, s string) bool {

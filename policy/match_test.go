@@ -50,6 +50,17 @@ func TestMatch(t *testing.T) {
 	}
 }
 
+// A pattern that is cut at its star matches what the whole does.
+func TestCutPattern(t *testing.T) {
+	for _, pattern := range []string{"", "/", "/a", "/a*", "*", "/*", "*.css", "/a*b", "/a*b*", "/ab"} {
+		for _, s := range []string{"", "/", "/a", "/b", "/ab", "/a/b", "/abc", "/x.css", "/b.css/", "/cb"} {
+			if cut := cutAtStar(pattern); cut.matches(s) != glob(pattern, s) {
+				t.Errorf("%q, %q: %t", pattern, s, cut.matches(s))
+			}
+		}
+	}
+}
+
 func TestNewMatchRefuses(t *testing.T) {
 	for _, spec := range []MatchSpec{
 		{Hosts: []string{""}},

@@ -50,9 +50,9 @@ func (sc *hitScratch) parse(b []byte) int {
 	req := &sc.req
 	var n int
 	switch {
-	case bytes.HasPrefix(b, []byte("GET /")):
+	case len(b) > len("GET /") && string(b[:len("GET /")]) == "GET /":
 		req.Method, n = http.MethodGet, len("GET ")
-	case bytes.HasPrefix(b, []byte("HEAD /")):
+	case len(b) > len("HEAD /") && string(b[:len("HEAD /")]) == "HEAD /":
 		req.Method, n = http.MethodHead, len("HEAD ")
 	default:
 		return 0

@@ -23,6 +23,36 @@ func TestOriginDownInsideItsStaleIfErrorWindow(t *testing.T) {
 	}
 }
 
+// SWR-07: one reader waits for the time-out of an origin that hangs; those who come later, over several back-offs, do not, and find its return.
+func TestOriginHangsInsideItsStaleIfErrorWindow(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t)
+	g := newGate(t)
+	o.on("/hung", page("Cache-Control: max-age=1, stale-if-error=600"), g.hold(page("Cache-Control: max-age=600")))
+	const header = time.Second
+	p := start(t, conf{
+		Fill:  "{ tenure: 3s, backoff: { first: 100ms, max: 10s } }",
+		Extra: "origins: { app: { url: '" + o.url + "', timeouts: { header: 1s } } }\n",
+	})
+	p.prime("/hung")
+	expire()
+	if r := p.get("/hung"); r.Took < header || r.Body != version(1, "/hung") {
+		t.Errorf("the first reader got %q after %v", r.Body, r.Took)
+	}
+	c := dial(t, p.Addr())
+	for calls := o.count("/hung"); o.count("/hung") < calls+3; time.Sleep(5 * time.Millisecond) {
+		r := c.send(request("GET", "/hung"))
+		r.want(t, http.StatusOK, version(1, "/hung"))
+		if r.Err != nil || r.Took > header/2 {
+			t.Fatalf("a later reader waited %v, %v", r.Took, r.Err)
+		}
+	}
+	g.open()
+	if !eventually(func() bool { return c.send(request("GET", "/hung")).Body != version(1, "/hung") }) {
+		t.Error("the origin's return was not found")
+	}
+}
+
 // SWR-13: stale is forbidden, so the reader learns that the origin is down (RFC 9111 §5.2.2.2, §5.2.2.8, §5.2.2.10).
 func TestOriginDownBehindADirectiveThatForbidsStale(t *testing.T) {
 	t.Parallel()

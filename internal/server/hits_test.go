@@ -303,6 +303,29 @@ func TestHitParse(t *testing.T) {
 	}
 }
 
+// FuzzHitParse: what is parsed at the start of a buffer is a whole head, ends where the ordinary path finds its end, and has no body there either.
+func FuzzHitParse(f *testing.F) {
+	for _, seed := range []string{
+		"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /b HTTP/1.1\r\nHost: b\r\n\r\n", "HEAD /a HTTP/1.1\r\nX:\t y\r\nHost: a:1\r\n\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: a\r\n\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nX: 12345678\n\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx",
+	} {
+		f.Add([]byte(seed))
+	}
+	sc := new(hitScratch)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		n := sc.parse(b)
+		if n == 0 {
+			return
+		}
+		if end, _ := headEnd(b, 0); end != n {
+			t.Fatalf("%q: %d, want %d", b, n, end)
+		}
+		if h, refused := scanHead(b[:n]); refused != refusalNone || h.framing != framingNone {
+			t.Errorf("%q: %+v, %v", b[:n], h, refused)
+		}
+	})
+}
+
 func TestPrintableEnd(t *testing.T) {
 	const length = 20
 	for c := range 256 {

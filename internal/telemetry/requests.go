@@ -26,15 +26,20 @@ type requestMetrics struct {
 	stale    *prometheus.CounterVec // kind
 	gone     prometheus.Counter
 
-	byRule   atomic.Pointer[[]*ruleCounters]      // never changed, only replaced; the first is for rules that are not in it
+	byRule   atomic.Pointer[[]namedCounters]      // never changed, only replaced; the first is for rules that are not in it
 	sent     [cache.NumResults]prometheus.Counter // of bytes
 	byReason [256]lazyCounter
 	byKind   [256]lazyCounter
 }
 
+// namedCounters has a rule's name beside its counters, so that a search does not touch those of others.
+type namedCounters struct {
+	rule string
+	*ruleCounters
+}
+
 // ruleCounters are the counters of one rule.
 type ruleCounters struct {
-	rule  string
 	cells [cache.NumResults][len(classes)]lazyCounter
 	fills [numKinds][2]lazyCounter // by outcome, and by trigger: reader, background
 }
@@ -69,9 +74,9 @@ func newRequestMetrics(rules []string) *requestMetrics {
 
 // setRules makes counters for the rules there are now. Those of a rule that stays go on; those of one that went keep their series.
 func (m *requestMetrics) setRules(rules []string) {
-	byRule := make([]*ruleCounters, 0, len(rules)+1)
+	byRule := make([]namedCounters, 0, len(rules)+1)
 	for _, rule := range append([]string{""}, rules...) {
-		counters := &ruleCounters{rule: rule}
+		counters := namedCounters{rule, &ruleCounters{}}
 		if before := m.byRule.Load(); before != nil {
 			if same := countersOf(*before, rule); same.rule == rule {
 				counters = same
@@ -84,10 +89,10 @@ func (m *requestMetrics) setRules(rules []string) {
 
 // countersOf finds a rule's counters, or the first. Comparing the names of a few rules takes less than a look into a map, and of many no more than
 // finding the rule took.
-func countersOf(byRule []*ruleCounters, rule string) *ruleCounters {
-	for _, c := range byRule {
-		if c.rule == rule {
-			return c
+func countersOf(byRule []namedCounters, rule string) namedCounters {
+	for i := range byRule {
+		if byRule[i].rule == rule {
+			return byRule[i]
 		}
 	}
 	return byRule[0]

@@ -62,10 +62,11 @@ func (sc *hitScratch) parse(b []byte) int {
 		n++
 	}
 	req.Target = b[start:n]
-	if !bytes.HasPrefix(b[n:], []byte(" HTTP/1.1\r\n")) {
+	const version = " HTTP/1.1\r\n"
+	if len(b)-n < len(version) || string(b[n:n+len(version)]) != version {
 		return 0
 	}
-	return sc.parseFields(b, n+len(" HTTP/1.1\r\n"))
+	return sc.parseFields(b, n+len(version))
 }
 
 // parseFields reads the fields from b[at] on and the empty line behind them, and returns where that ends.

@@ -3,13 +3,14 @@ package cache
 import (
 	"bytes"
 	"io"
+	"unsafe"
 )
 
 // Body is the content of a stored response: bytes in memory, or something that a store can open.
 // It is shared by all readers and never copied for one. The zero value is an empty body.
 // Immutable after it was made.
 type Body struct {
-	mem  []byte
+	mem  *byte // the first of size; not with a source
 	src  BodySource
 	size int64
 }
@@ -22,7 +23,7 @@ type BodySource interface {
 }
 
 // MemoryBody makes a body of b, which nobody may modify from now on.
-func MemoryBody(b []byte) Body { return Body{mem: b, size: int64(len(b))} }
+func MemoryBody(b []byte) Body { return Body{mem: unsafe.SliceData(b), size: int64(len(b))} }
 
 // SourceBody makes a body of size bytes that src opens.
 func SourceBody(src BodySource, size int64) Body { return Body{src: src, size: size} }
@@ -31,7 +32,12 @@ func SourceBody(src BodySource, size int64) Body { return Body{src: src, size: s
 func (b Body) Size() int64 { return b.size }
 
 // Bytes returns the body if it lives in memory. The caller must not modify it.
-func (b Body) Bytes() (p []byte, ok bool) { return b.mem, b.src == nil }
+func (b Body) Bytes() (p []byte, ok bool) {
+	if b.src != nil {
+		return nil, false
+	}
+	return unsafe.Slice(b.mem, b.size), true
+}
 
 // Source returns what opens the body, nil if it lives in memory.
 func (b Body) Source() BodySource { return b.src }
@@ -41,7 +47,7 @@ func (b Body) Open() (io.ReadSeekCloser, error) {
 	if b.src != nil {
 		return b.src.Open()
 	}
-	return memoryReader{bytes.NewReader(b.mem)}, nil
+	return memoryReader{bytes.NewReader(unsafe.Slice(b.mem, b.size))}, nil
 }
 
 type memoryReader struct{ *bytes.Reader }

@@ -1,94 +1,143 @@
 package cache
 
-import "unsafe"
+import (
+	"slices"
+	"unsafe"
+)
 
 // packedBody is the largest body that [Pack] copies, in bytes. A larger one is an allocation of its own, of which few fit a budget.
 const packedBody = 8 << 10
 
-// Pack copies records so that the collector has next to nothing to look for in them. Where all are [Record.Compact], the copies are one allocation
-// that counts as free of pointers: structs, strings and small bodies side by side. The copies share no memory with the originals but bodies that are large or elsewhere. One
-// copy in use keeps the memory of all. The originals may be read meanwhile.
-func Pack(from []*Record) []Record {
-	p := packing{compact: true}
-	for _, r := range from {
-		p.count(r)
-		p.compact = p.compact && r.Compact()
+// Packed are records that are kept together. Immutable.
+type Packed struct {
+	base unsafe.Pointer // the first record
+	at   []uint16       // where each record is, in words behind base
+}
+
+// Alone is a record kept by itself, without copying it.
+func Alone(r *Record) Packed { return Packed{unsafe.Pointer(r), atBase[:]} }
+
+var atBase [1]uint16
+
+// Pack copies records so that the collector has next to nothing to look for in them, and the processor one place. Where all are [Record.Compact], the
+// copies are one allocation that counts as free of pointers: each record, its strings and its body, and the next. The copies share no memory with the
+// originals but bodies that are large or elsewhere. One copy in use keeps the memory of all. The originals may be read meanwhile.
+// All but the last may take 256 KiB together.
+func Pack(from []*Record) Packed {
+	if !slices.ContainsFunc(from, func(r *Record) bool { return !r.Compact() }) {
+		return packCompact(from)
 	}
-	to := p.grow(len(from))
+	bytes := 0
+	for _, r := range from {
+		bytes += roomFor(r).bytes
+	}
+	p := packing{bytes: make([]byte, bytes)} // what was put never moves
+	to := make([]Record, len(from))
+	at := make([]uint16, len(from))
 	for i, r := range from {
 		p.put(&to[i], r)
+		at[i] = uint16(i * recordSize / wordSize)
 	}
-	return to
+	return Packed{unsafe.Pointer(unsafe.SliceData(to)), at}
+}
+
+// packCompact makes memory with pointers of which the collector does not know. That is sound because each of them leads into the same allocation: whoever
+// has found one holds a pointer to that allocation, which keeps all of it, and the collector moves nothing.
+func packCompact(from []*Record) Packed {
+	words := 0
+	for _, r := range from {
+		words += roomFor(r).total() / wordSize
+	}
+	memory := make([]uintptr, words)
+	packed := Packed{unsafe.Pointer(unsafe.SliceData(memory)), make([]uint16, len(from))}
+	for i, r := range from {
+		packed.at[i] = uint16(words - len(memory))
+		need := roomFor(r)
+		p := packing{compact: true, words: memory}
+		to := &allot[Record](&p, 1)[0]
+		if need.bytes > 0 {
+			p.bytes = unsafe.Slice((*byte)(unsafe.Pointer(&p.words[need.words])), need.bytes)
+		}
+		p.put(to, r)
+		memory = memory[need.total()/wordSize:]
+	}
+	return packed
+}
+
+// Places are where the records are, as Record takes them. Not to be modified.
+func (p Packed) Places() []uint16 { return p.at }
+
+// Record is the one at a place, which must be one of Places.
+func (p Packed) Record(at uint16) *Record {
+	return (*Record)(unsafe.Add(p.base, int(at)*wordSize))
 }
 
 // Compact tells whether everything in a record is small and in memory.
-func (r *Record) Compact() bool { return r.Body.src == nil && len(r.Body.mem) <= packedBody }
+func (r *Record) Compact() bool { return r.Body.src == nil && r.Body.size <= packedBody }
 
 // PackedSize is how many bytes Pack needs for r.
-func (r *Record) PackedSize() int {
-	var p packing
-	p.count(r)
-	return recordSize + p.words*wordSize + p.bytes
-}
+func (r *Record) PackedSize() int { return roomFor(r).total() }
 
 const (
 	recordSize = int(unsafe.Sizeof(Record{}))
 	wordSize   = int(unsafe.Sizeof(uintptr(0)))
 )
 
-// packing is what Pack has copied so far. Not safe for concurrent use.
-//
-// In compact memory there are pointers of which the collector does not know. That is sound because each of them leads into the same allocation: whoever has
-// found one holds a pointer to that allocation, which keeps all of it, and the collector moves nothing.
-type packing struct {
-	compact bool
-	words   int // that values with pointers need, beside the records
-	bytes   int
-
-	memory []uint64 // where words are left, if compact
-	rest   []byte   // where bytes are left; what was put never moves
+// packedBytes are what Pack copies of the body.
+func (r *Record) packedBytes() []byte {
+	if !r.Compact() {
+		return nil
+	}
+	b, _ := r.Body.Bytes()
+	return b
 }
 
-// count takes r into account for grow.
-func (p *packing) count(r *Record) {
-	p.bytes += len(r.Key) + len(r.Fields.block) + len(r.Trailer.block)
+// room is what the copy of a record needs beside the struct: words for values with pointers, and bytes.
+type room struct{ words, bytes int }
+
+func roomFor(r *Record) (need room) {
+	need.bytes = len(r.Key) + len(r.Fields.block) + len(r.Trailer.block)
 	if r.Primary != r.Key {
-		p.bytes += len(r.Primary)
+		need.bytes += len(r.Primary)
 	}
-	p.countList(r.Tags)
+	need.addList(r.Tags)
 	if r.Partial != nil {
-		countWords[Partial](p, 1)
+		need.words += wordsOf[Partial]()
 	}
 	if x := r.Index; x != nil {
-		countWords[Index](p, 1)
-		countWords[[]string](p, len(x.Specs))
+		need.words += wordsOf[Index]() + len(x.Specs)*wordsOf[[]string]()
 		for _, spec := range x.Specs {
-			p.countList(spec)
+			need.addList(spec)
 		}
-		p.countList(x.Variants)
+		need.addList(x.Variants)
 	}
-	if len(r.Body.mem) <= packedBody {
-		p.bytes += len(r.Body.mem)
-	}
+	need.bytes += len(r.packedBytes())
+	return need
 }
 
-func (p *packing) countList(list []string) {
-	countWords[string](p, len(list))
+func (n *room) addList(list []string) {
+	n.words += len(list) * wordsOf[string]()
 	for _, s := range list {
-		p.bytes += len(s)
+		n.bytes += len(s)
 	}
 }
 
-// grow makes room for n records and all that was counted.
-func (p *packing) grow(n int) []Record {
-	if !p.compact {
-		p.rest = make([]byte, p.bytes)
-		return make([]Record, n)
-	}
-	words := p.words + n*recordSize/wordSize
-	p.memory = make([]uint64, words+(p.bytes+wordSize-1)/wordSize)
-	p.rest = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(p.memory[words:]))), p.bytes)
-	return allot[Record](p, n)
+// total is in bytes, the struct included, up to where the next record may begin.
+func (n room) total() int {
+	return recordSize + n.words*wordSize + (n.bytes+wordSize-1)/wordSize*wordSize
+}
+
+// wordsOf is the size of a T, which is one of whole words.
+func wordsOf[T any]() int {
+	var v T
+	return (int(unsafe.Sizeof(v)) + wordSize - 1) / wordSize
+}
+
+// packing is where the copies of records go. Not safe for concurrent use.
+type packing struct {
+	compact bool
+	words   []uintptr // what is left for values with pointers, if compact
+	bytes   []byte    // what is left for bytes
 }
 
 func (p *packing) put(to, r *Record) {
@@ -108,8 +157,8 @@ func (p *packing) put(to, r *Record) {
 	if r.Index != nil {
 		to.Index = p.index(r.Index)
 	}
-	if n := len(r.Body.mem); n <= packedBody {
-		to.Body.mem = add(p, r.Body.mem)
+	if b := r.packedBytes(); b != nil {
+		to.Body = MemoryBody(add(p, b))
 	}
 }
 
@@ -138,19 +187,13 @@ func add[T string | []byte](p *packing, b T) []byte {
 	if len(b) == 0 {
 		return nil
 	}
-	n := copy(p.rest, b)
-	added := p.rest[:n:n]
-	p.rest = p.rest[n:]
+	n := copy(p.bytes, b)
+	added := p.bytes[:n:n]
+	p.bytes = p.bytes[n:]
 	return added
 }
 
-// countWords takes n values into account for grow.
-func countWords[T any](p *packing, n int) {
-	var v T
-	p.words += n * int(unsafe.Sizeof(v)) / wordSize
-}
-
-// allot makes n values that nobody appends to, nil for none. Their size is one of whole words.
+// allot makes n values that nobody appends to, nil for none.
 func allot[T any](p *packing, n int) []T {
 	switch {
 	case n == 0:
@@ -158,8 +201,7 @@ func allot[T any](p *packing, n int) []T {
 	case !p.compact:
 		return make([]T, n)
 	}
-	var v T
-	at := unsafe.Pointer(unsafe.SliceData(p.memory))
-	p.memory = p.memory[n*int(unsafe.Sizeof(v))/wordSize:]
+	at := unsafe.Pointer(unsafe.SliceData(p.words))
+	p.words = p.words[n*wordsOf[T]():]
 	return unsafe.Slice((*T)(at), n)
 }

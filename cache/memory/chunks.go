@@ -7,21 +7,22 @@ import (
 	"github.com/swrproxy/swrproxy/cache"
 )
 
-// place is where a record is: the number of a chunk and a slot in it. 0 is none.
-type place uint32
+// place is where a record is: the number of a chunk and a place in it. 0 is none.
+type place uint64
 
 const (
-	slotBits  = 7
+	atBits    = 16
 	pageBits  = 10
-	chunkBits = 22 // with slotBits and standingBits less than 32
+	chunkBits = 22
+	placeBits = chunkBits + atBits
 	maxChunks = 1 << chunkBits
 )
 
-func placeOf(chunk uint32, slot int) place { return place(chunk<<slotBits | uint32(slot)) }
+func placeOf(chunk uint32, at uint16) place { return place(chunk)<<atBits | place(at) }
 
-func (p place) chunk() uint32 { return uint32(p) >> slotBits }
+func (p place) chunk() uint32 { return uint32(p >> atBits) }
 
-func (p place) slot() int { return int(p & (1<<slotBits - 1)) }
+func (p place) at() uint16 { return uint16(p) }
 
 // chunks are all records that a store has, by their place. A place is only valid for who holds the lock of the shard whose index names it, and
 // what it says is valid for as long as anybody likes. Safe for concurrent use.
@@ -37,7 +38,7 @@ type chunkPage [1 << pageBits]chunk
 
 // chunk is one record by itself, or a segment: records packed together.
 type chunk struct {
-	records []cache.Record
+	records cache.Packed
 	live    atomic.Int32 // records that an index names, or will
 	sparse  atomic.Bool
 }
@@ -45,10 +46,10 @@ type chunk struct {
 func (cs *chunks) at(n uint32) *chunk { return &cs.pages[n>>pageBits].Load()[n&(1<<pageBits-1)] }
 
 // record is what is at a place. The caller holds the lock of its key's shard.
-func (cs *chunks) record(p place) *cache.Record { return &cs.at(p.chunk()).records[p.slot()] }
+func (cs *chunks) record(p place) *cache.Record { return cs.at(p.chunk()).records.Record(p.at()) }
 
 // add makes a chunk of records, all of which count as live. False means that there is no number left.
-func (cs *chunks) add(records []cache.Record) (number uint32, ok bool) {
+func (cs *chunks) add(records cache.Packed) (number uint32, ok bool) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if number, ok = cs.numberLocked(); !ok {
@@ -56,7 +57,7 @@ func (cs *chunks) add(records []cache.Record) (number uint32, ok bool) {
 	}
 	c := cs.at(number)
 	c.records = records
-	c.live.Store(int32(len(records)))
+	c.live.Store(int32(len(records.Places())))
 	return number, true
 }
 
@@ -78,27 +79,27 @@ func (cs *chunks) numberLocked() (number uint32, ok bool) {
 // drop counts one record of a chunk less, and tells once that few are left in it. A chunk with none is gone.
 func (cs *chunks) drop(p place) (sparse bool) {
 	c := cs.at(p.chunk())
-	all := len(c.records) // before the count falls: at 0 they go
+	all := len(c.records.Places()) // before the count falls: at 0 they go
 	left := int(c.live.Add(-1))
 	if left > 0 {
 		return left*sparseOf < all*sparseBelow && c.sparse.CompareAndSwap(false, true)
 	}
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	c.records = nil
+	c.records = cache.Packed{}
 	c.sparse.Store(false)
 	cs.free = append(cs.free, p.chunk())
 	return false
 }
 
 // sparse returns the records of a chunk of which drop said that few are left in it, none if it is gone meanwhile.
-func (cs *chunks) sparse(number uint32) []cache.Record {
+func (cs *chunks) sparse(number uint32) cache.Packed {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if c := cs.at(number); c.sparse.Load() {
 		return c.records
 	}
-	return nil
+	return cache.Packed{}
 }
 
 // size is how many numbers are in use.

@@ -15,10 +15,13 @@ type index struct {
 // entry is one key's record.
 type entry struct {
 	hash uint64
-	id   uint32 // of the arrival that brought it
-	// where is a place and a standing, 0 where the entry is empty. Readers change the standing under the read lock.
-	where atomic.Uint32
+	// what is the number of the arrival that brought it, its place and its standing; 0 where the entry is empty. Readers change the standing under the
+	// read lock.
+	what atomic.Uint64
 }
+
+// arrivalID is the number of an arrival. Numbers come again after sixteen million, when nobody remembers them for the same hash. 0 is none.
+type arrivalID uint32
 
 // standing is how firmly a record is held. A closed enum.
 type standing uint32
@@ -37,23 +40,31 @@ const (
 const (
 	standingBits = 2
 	standingMask = 1<<standingBits - 1
+	idBits       = 64 - placeBits - standingBits
 
 	// An index grows by a quarter when more than four fifths of it are used: a look-up then sees three entries on average, which is one line.
 	maxUsed, maxUsedOf = 4, 5
 	minEntries         = 16
 )
 
-func (e *entry) place() place { return place(e.where.Load() >> standingBits) }
+func (e *entry) place() place { return place(e.what.Load() >> standingBits & (1<<placeBits - 1)) }
 
-func (e *entry) standing() standing { return standing(e.where.Load() & standingMask) }
+func (e *entry) standing() standing { return standing(e.what.Load() & standingMask) }
 
-func (e *entry) set(p place, st standing) { e.where.Store(uint32(p)<<standingBits | uint32(st)) }
+func (e *entry) id() arrivalID { return arrivalID(e.what.Load() >> (placeBits + standingBits)) }
 
-// ask notes that somebody asked for a record on trial.
-func (e *entry) ask() {
-	if w := e.where.Load(); standing(w&standingMask) == onTrial {
-		e.where.CompareAndSwap(w, w&^standingMask|uint32(wanted))
+func (e *entry) set(id arrivalID, p place, st standing) {
+	e.what.Store(uint64(id)<<(placeBits+standingBits) | uint64(p)<<standingBits | uint64(st))
+}
+
+// ask notes that somebody asked for a record on trial, and returns how it stood.
+func (e *entry) ask() standing {
+	w := e.what.Load()
+	st := standing(w & standingMask)
+	if st == onTrial {
+		e.what.CompareAndSwap(w, w&^standingMask|uint64(wanted))
 	}
+	return st
 }
 
 // find returns the entry of hash, nil if there is none. It is valid until the next change.
@@ -63,7 +74,7 @@ func (x *index) find(hash uint64) *entry {
 	}
 	for i := x.home(hash); ; {
 		switch e := &x.entries[i]; {
-		case e.where.Load() == 0:
+		case e.what.Load() == 0:
 			return nil
 		case e.hash == hash:
 			return e
@@ -81,28 +92,26 @@ func (x *index) home(hash uint64) int {
 }
 
 // put sets the entry of hash.
-func (x *index) put(hash uint64, id uint32, p place, st standing) {
+func (x *index) put(hash uint64, id arrivalID, p place, st standing) {
 	if e := x.find(hash); e != nil {
-		e.id = id
-		e.set(p, st)
+		e.set(id, p, st)
 		return
 	}
 	if (x.used+1)*maxUsedOf > len(x.entries)*maxUsed {
 		x.grow()
 	}
-	x.add(hash, id, uint32(p)<<standingBits|uint32(st))
+	x.take(hash).set(id, p, st)
 }
 
-// add fills an empty entry.
-func (x *index) add(hash uint64, id, where uint32) {
+// take fills an empty entry but for what it says.
+func (x *index) take(hash uint64) *entry {
 	i := x.home(hash)
-	for x.entries[i].where.Load() != 0 {
+	for x.entries[i].what.Load() != 0 {
 		i = x.next(i)
 	}
 	x.used++
-	e := &x.entries[i]
-	e.hash, e.id = hash, id
-	e.where.Store(where)
+	x.entries[i].hash = hash
+	return &x.entries[i]
 }
 
 func (x *index) next(i int) int {
@@ -116,8 +125,8 @@ func (x *index) grow() {
 	old := x.entries
 	x.entries, x.used = make([]entry, max(minEntries, len(old)+len(old)/4)), 0
 	for i := range old {
-		if e := &old[i]; e.where.Load() != 0 {
-			x.add(e.hash, e.id, e.where.Load())
+		if e := &old[i]; e.what.Load() != 0 {
+			x.take(e.hash).what.Store(e.what.Load())
 		}
 	}
 }
@@ -129,18 +138,18 @@ func (x *index) remove(hash uint64) {
 		return
 	}
 	x.used--
-	e.where.Store(0)
+	e.what.Store(0)
 	free := x.home(hash)
 	for &x.entries[free] != e {
 		free = x.next(free)
 	}
-	for i := x.next(free); x.entries[i].where.Load() != 0; i = x.next(i) {
+	for i := x.next(free); x.entries[i].what.Load() != 0; i = x.next(i) {
 		m := &x.entries[i]
 		if x.reaches(x.home(m.hash), free, i) {
 			to := &x.entries[free]
-			to.hash, to.id = m.hash, m.id
-			to.where.Store(m.where.Load())
-			m.where.Store(0)
+			to.hash = m.hash
+			to.what.Store(m.what.Load())
+			m.what.Store(0)
 			free = i
 		}
 	}

@@ -19,9 +19,9 @@ func TestIndexIsAMap(t *testing.T) {
 func likeAMap(t *testing.T, hash func(*rand.Rand) uint64) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var x index
-	want := map[uint64]uint32{}
+	want := map[uint64]arrivalID{}
 	var keys []uint64
-	for n := range uint32(20_000) {
+	for n := range arrivalID(20_000) {
 		h := hash(r)
 		if len(keys) > 0 && r.IntN(2) == 0 {
 			h = keys[r.IntN(len(keys))]
@@ -46,15 +46,15 @@ func likeAMap(t *testing.T, hash func(*rand.Rand) uint64) {
 	}
 }
 
-func checkEntry(t *testing.T, x *index, want map[uint64]uint32, h uint64) {
+func checkEntry(t *testing.T, x *index, want map[uint64]arrivalID, h uint64) {
 	t.Helper()
 	e, id := x.find(h), want[h]
 	_, there := want[h]
 	if (e != nil) != there {
 		t.Fatalf("%x is there: %t, want %t", h, e != nil, there)
 	}
-	if there && (e.id != id || e.place() != place(id+1) || e.standing() != moving) {
-		t.Fatalf("%x: %d at %d, want %d", h, e.id, e.place(), id)
+	if there && (e.id() != id || e.place() != place(id+1) || e.standing() != moving) {
+		t.Fatalf("%x: %d at %d, want %d", h, e.id(), e.place(), id)
 	}
 }
 
@@ -62,9 +62,11 @@ func checkEntry(t *testing.T, x *index, want map[uint64]uint32, h uint64) {
 func TestEntryAsk(t *testing.T) {
 	for from, want := range map[standing]standing{settled: settled, moving: moving, onTrial: wanted, wanted: wanted} {
 		var e entry
-		e.set(placeOf(3, 5), from)
-		e.ask()
-		if e.standing() != want || e.place().chunk() != 3 || e.place().slot() != 5 {
+		e.set(7, placeOf(3, 5), from)
+		if was := e.ask(); was != from {
+			t.Errorf("%d was %d", from, was)
+		}
+		if e.standing() != want || e.place().chunk() != 3 || e.place().at() != 5 || e.id() != 7 {
 			t.Errorf("%d became %d at %d, want %d", from, e.standing(), e.place(), want)
 		}
 	}

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// segmentSlots and segmentBytes are what fills a segment. A reader of one record keeps all of its segment, so it is no more than what a
+	// segmentSlots records, or segmentBytes, fill a segment. A reader of one record keeps all of its segment, so it is no more than what a
 	// connection's buffers may take; a smaller one would save the collector less, and waste more of what Go's allocator rounds up to.
-	segmentSlots = 1 << slotBits
+	segmentSlots = 128
 	segmentBytes = 152 << 10
 	// pageSize is what Go's allocator rounds up to.
 	pageSize = 8 << 10
@@ -119,8 +119,8 @@ func (t *settler) pack(s *Store) bool {
 // unpack adds what is left in a segment.
 func (t *settler) unpack(s *Store, number uint32) {
 	records := s.chunks.sparse(number)
-	for i := range records {
-		rec, p := &records[i], placeOf(number, i)
+	for _, at := range records.Places() {
+		rec, p := records.Record(at), placeOf(number, at)
 		if hash := s.hash(rec.Key); s.isAt(hash, p) {
 			t.packers.add(hash, p, rec)
 		}
@@ -140,7 +140,7 @@ func (s *Store) recordAt(hash uint64, p place) *cache.Record {
 	return nil
 }
 
-// move copies records into one segment. Those that have gone meanwhile are left out, or leave their slot unused.
+// move copies records into one segment. Those that have gone meanwhile are left out, or leave their copies unused.
 func (s *Store) move(list []parcel) {
 	from := make([]*cache.Record, 0, len(list))
 	present := list[:0]
@@ -149,12 +149,16 @@ func (s *Store) move(list []parcel) {
 			from, present = append(from, rec), append(present, m)
 		}
 	}
-	number, ok := s.chunks.add(cache.Pack(from))
+	if len(from) == 0 {
+		return
+	}
+	copies := cache.Pack(from)
+	number, ok := s.chunks.add(copies)
 	if !ok {
 		return // they stay where they are
 	}
 	for i, m := range present {
-		s.forget(s.replacePlace(m, placeOf(number, i)))
+		s.forget(s.replacePlace(m, placeOf(number, copies.Places()[i])))
 	}
 }
 
@@ -167,6 +171,7 @@ func (s *Store) replacePlace(m parcel, copied place) (unused place) {
 	if e == nil || e.place() != m.from {
 		return copied
 	}
-	e.set(copied, e.standing())
+	sh.recent.forget(m.hash)
+	e.set(e.id(), copied, e.standing())
 	return m.from
 }

@@ -30,11 +30,11 @@ func packing(t *testing.T, s *Store) (alone, packed, slots int) {
 		if live := int(c.live.Load()); live != n {
 			t.Errorf("a chunk holds %d records and counts %d", n, live)
 		}
-		if len(c.records) == 1 {
+		if len(c.records.Places()) == 1 {
 			alone++
 			continue
 		}
-		packed, slots = packed+n, slots+len(c.records)
+		packed, slots = packed+n, slots+len(c.records.Places())
 	}
 	if used := s.chunks.size(); used != len(named) {
 		t.Errorf("%d chunks are in use, %d of them named", used, len(named))

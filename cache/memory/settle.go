@@ -38,7 +38,7 @@ type settler struct {
 type trial struct {
 	hash uint64
 	cost int64
-	id   uint32
+	id   arrivalID
 }
 
 func (t *settler) start(s *Store) {
@@ -174,7 +174,7 @@ func (t *settler) landed(s *Store, c *change) {
 	if !sh.isCurrentLocked(c) {
 		return
 	}
-	delete(sh.changes, c.hash)
+	sh.doneLocked(c)
 	if c.id == 0 {
 		return
 	}
@@ -182,14 +182,14 @@ func (t *settler) landed(s *Store, c *change) {
 	rec := s.chunks.record(e.place())
 	switch {
 	case !c.out:
-		e.set(e.place(), settled)
+		e.set(c.id, e.place(), settled)
 		s.counts.unsettled.Add(-c.cost)
 	case c.again, c.cost > s.sizes.window:
 		c.rejected = true
 		s.rejectLocked(sh, c.hash, rec)
 		return
 	default:
-		e.set(e.place(), onTrial)
+		e.set(c.id, e.place(), onTrial)
 		t.probation = append(t.probation, trial{c.hash, c.cost, c.id})
 		t.onTrial += c.cost
 	}
@@ -227,9 +227,9 @@ func (s *Store) endTrial(t trial) (again *change) {
 		s.rejectLocked(sh, t.hash, s.chunks.record(e.place()))
 		return nil
 	}
-	e.set(e.place(), moving)
+	e.set(t.id, e.place(), moving)
 	again = &change{hash: t.hash, cost: t.cost, id: t.id, again: true}
-	sh.changes[t.hash] = again
+	sh.noteLocked(again)
 	return again
 }
 

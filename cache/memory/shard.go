@@ -12,6 +12,8 @@ const (
 	numShards = 1 << shardBits
 	// ghostsPerShard bounds the tokens remembered of forgotten records: 16,384 in all, about half a megabyte.
 	ghostsPerShard = 256
+	// usualCrowd is how many changes of a shard are no burst.
+	usualCrowd = 64
 )
 
 // shard holds a part of the keys. Every change of a key happens under its shard's lock, so changes have one order; readers hold it too, which is
@@ -19,7 +21,9 @@ const (
 type shard struct {
 	mu      sync.RWMutex // guards following
 	index   index
+	recent  recent
 	changes map[uint64]*change // the latest of each key that ristretto does not know of yet
+	crowd   int                // the most that changes has held
 	ghosts  forgotten.Tokens
 	closed  bool
 }
@@ -28,7 +32,7 @@ type shard struct {
 type change struct {
 	hash uint64
 	cost int64
-	id   uint32 // 0: the key was deleted
+	id   arrivalID // 0: the key was deleted
 
 	again    bool // ristretto has refused it before
 	out      bool // ristretto has dropped it, or would not take it
@@ -44,16 +48,30 @@ func (sh *shard) close() {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	sh.closed = true
-	sh.index = index{}
+	sh.index, sh.recent = index{}, recent{}
 	clear(sh.changes)
 }
 
 // isCurrentLocked tells whether c is still its key's latest change.
 func (sh *shard) isCurrentLocked(c *change) bool { return sh.changes[c.hash] == c }
 
+// noteLocked makes c the latest change of its key.
+func (sh *shard) noteLocked(c *change) {
+	sh.changes[c.hash] = c
+	sh.crowd = max(sh.crowd, len(sh.changes))
+}
+
+// doneLocked forgets c, which is settled. A map keeps what it once needed, so after a burst there is a new one.
+func (sh *shard) doneLocked(c *change) {
+	delete(sh.changes, c.hash)
+	if len(sh.changes) == 0 && sh.crowd > usualCrowd {
+		sh.changes, sh.crowd = make(map[uint64]*change), 0
+	}
+}
+
 // entryLocked is the entry that the arrival of this number brought, nil if it is gone or replaced.
-func (sh *shard) entryLocked(hash uint64, id uint32) *entry {
-	if e := sh.index.find(hash); e != nil && e.id == id {
+func (sh *shard) entryLocked(hash uint64, id arrivalID) *entry {
+	if e := sh.index.find(hash); e != nil && e.id() == id {
 		return e
 	}
 	return nil
@@ -72,18 +90,19 @@ func (s *Store) setLocked(sh *shard, c *change, p place, have *cache.Record) {
 	if have != nil {
 		s.removeLocked(sh, c.hash, have)
 	}
+	sh.recent.forget(c.hash)
 	sh.index.put(c.hash, c.id, p, moving)
 	s.counts.records.Add(1)
-	s.counts.bytes.Add(c.cost)
+	s.countBytes(c.cost)
 	s.counts.unsettled.Add(c.cost)
-	sh.changes[c.hash] = c
+	sh.noteLocked(c)
 }
 
 // unsetLocked makes c the end of rec, the record of its hash.
 func (s *Store) unsetLocked(sh *shard, c *change, rec *cache.Record) {
 	s.removeLocked(sh, c.hash, rec)
 	c.id, c.cost = 0, 0
-	sh.changes[c.hash] = c
+	sh.noteLocked(c)
 }
 
 // removeLocked forgets rec, the record of its hash.
@@ -91,12 +110,21 @@ func (s *Store) removeLocked(sh *shard, hash uint64, rec *cache.Record) {
 	e := sh.index.find(hash)
 	p, cost := e.place(), rec.Cost()
 	s.counts.records.Add(-1)
-	s.counts.bytes.Add(-cost)
+	s.countBytes(-cost)
 	if e.standing() != settled {
 		s.counts.unsettled.Add(-cost)
 	}
+	sh.recent.forget(hash)
 	sh.index.remove(hash)
 	s.forget(p)
+}
+
+// countBytes counts what is held.
+func (s *Store) countBytes(n int64) {
+	tight := s.counts.bytes.Add(n) > s.sizes.tight
+	if s.tight.Load() != tight {
+		s.tight.Store(tight)
+	}
 }
 
 // forget notes that no index names a place any more.

@@ -36,6 +36,7 @@ type Store struct {
 	sizes  sizes
 	shards [numShards]shard
 	counts counters
+	tight  atomic.Bool // records compete for room, or soon will
 
 	closing atomic.Bool
 	settle  settler

@@ -6,8 +6,8 @@ import (
 	"github.com/swrproxy/swrproxy/cache"
 )
 
-// oneReadIn is which part of the reads ristretto counts: to count one costs as much as a look-up, and what is read often is so in a sample too.
-const oneReadIn = 8
+// oneReadIn is which part of the reads ristretto counts while there is room: to count one costs more than the look-up, and nothing hangs on it yet.
+const oneReadIn = 32
 
 // Get returns the record of this full key. It neither keeps key nor allocates.
 func (s *Store) Get(key string) (*cache.Record, bool) {
@@ -20,8 +20,13 @@ func (s *Store) Get(key string) (*cache.Record, bool) {
 }
 
 func (s *Store) askLocked(sh *shard, h uint64, key string) *cache.Record {
-	if rand.Uint32()%oneReadIn == 0 && !sh.closed {
+	if (s.tight.Load() || rand.Uint32()%oneReadIn == 0) && !sh.closed {
 		s.tier.Get(h) // also if there is nothing: the frequency of newcomers counts
+	}
+	if p := sh.recent.find(h); p != 0 {
+		if r := s.chunks.record(p); r.Key == key {
+			return r
+		}
 	}
 	e := sh.index.find(h)
 	if e == nil {
@@ -31,7 +36,9 @@ func (s *Store) askLocked(sh *shard, h uint64, key string) *cache.Record {
 	if r.Key != key {
 		return nil
 	}
-	e.ask()
+	if e.ask() == settled {
+		sh.recent.note(h, e.place())
+	}
 	return r
 }
 

@@ -1,8 +1,6 @@
 package memory
 
 import (
-	"unsafe"
-
 	"github.com/swrproxy/swrproxy/cache"
 )
 
@@ -26,10 +24,9 @@ func (s *Store) Put(r *cache.Record) cache.PutResult {
 	return result
 }
 
-// nextID numbers an arrival. Numbers come again after four thousand million, when nobody remembers them.
-func (s *Store) nextID() uint32 {
+func (s *Store) nextID() arrivalID {
 	for {
-		if id := s.counts.arrivals.Add(1); id != 0 {
+		if id := arrivalID(s.counts.arrivals.Add(1) % (1 << idBits)); id != 0 {
 			return id
 		}
 	}
@@ -59,7 +56,7 @@ func (s *Store) arrive(c *change, r *cache.Record) (result cache.PutResult, queu
 	case c.cost > s.sizes.main:
 		return s.refuseLocked(sh, c, r, have)
 	}
-	number, ok := s.chunks.add(unsafe.Slice(r, 1)) // r itself
+	number, ok := s.chunks.add(cache.Alone(r))
 	if !ok {
 		return s.refuseLocked(sh, c, r, have)
 	}

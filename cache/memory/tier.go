@@ -14,8 +14,8 @@ const never = 365 * 24 * 60 * 60
 
 // asset is what ristretto holds under a hash in place of a record: no pointer, which the collector would follow for each.
 type asset struct {
-	id   uint32 // of the arrival that brought the record; 0 is none
-	cost uint32 // in bytes, at most as much as it can say
+	id   arrivalID // that of the record
+	cost uint32    // in bytes, at most as much as it can say
 }
 
 func newAsset(c *change) asset { return asset{c.id, uint32(min(c.cost, math.MaxUint32))} }

@@ -23,11 +23,13 @@ type packers struct {
 	compact, others packer // each makes segments of its own: the collector does not look into compact ones
 }
 
-func (p *packers) add(hash uint64, from place, rec *cache.Record) {
+// add takes what e says of rec.
+func (p *packers) add(e *entry, rec *cache.Record) {
+	m := parcel{e.hash, e.place(), e.id(), int32(rec.PackedSize())}
 	if rec.Compact() {
-		p.compact.add(hash, from, rec)
+		p.compact.add(m)
 	} else {
-		p.others.add(hash, from, rec)
+		p.others.add(m)
 	}
 }
 
@@ -46,17 +48,17 @@ type packer struct {
 	bytes   int
 }
 
-// parcel is a record that is to be packed, if it is still at its place then.
+// parcel is a record that is to be packed, if it is still at its place then. Another of the same key may be there instead: places are used again.
 type parcel struct {
 	hash uint64
 	from place
+	id   arrivalID
 	size int32
 }
 
-func (p *packer) add(hash uint64, from place, rec *cache.Record) {
-	size := rec.PackedSize()
-	p.waiting = append(p.waiting, parcel{hash, from, int32(size)})
-	p.bytes += size
+func (p *packer) add(m parcel) {
+	p.waiting = append(p.waiting, m)
+	p.bytes += int(m.size)
 }
 
 // take returns what fills a segment, nil if too little waits.
@@ -120,22 +122,34 @@ func (t *settler) pack(s *Store) bool {
 func (t *settler) unpack(s *Store, number uint32) {
 	records := s.chunks.sparse(number)
 	for _, at := range records.Places() {
-		rec, p := records.Record(at), placeOf(number, at)
-		if hash := s.hash(rec.Key); s.isAt(hash, p) {
-			t.packers.add(hash, p, rec)
-		}
+		t.unpackOne(s, s.hash(records.Record(at).Key), placeOf(number, at))
 	}
 }
 
-func (s *Store) isAt(hash uint64, p place) bool { return s.recordAt(hash, p) != nil }
-
-// recordAt is the record of a hash if it is at this place.
-func (s *Store) recordAt(hash uint64, p place) *cache.Record {
+func (t *settler) unpackOne(s *Store, hash uint64, p place) {
 	sh := s.shard(hash)
 	sh.mu.RLock()
 	defer sh.mu.RUnlock()
 	if e := sh.index.find(hash); e != nil && e.place() == p {
-		return s.chunks.record(p)
+		t.packers.add(e, s.chunks.record(p))
+	}
+}
+
+// recordOf is the record of a parcel, nil if it has gone.
+func (s *Store) recordOf(m parcel) *cache.Record {
+	sh := s.shard(m.hash)
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	if sh.parcelLocked(m) == nil {
+		return nil
+	}
+	return s.chunks.record(m.from)
+}
+
+// parcelLocked is the entry of a parcel, nil if it has gone.
+func (sh *shard) parcelLocked(m parcel) *entry {
+	if e := sh.entryLocked(m.hash, m.id); e != nil && e.place() == m.from {
+		return e
 	}
 	return nil
 }
@@ -145,7 +159,7 @@ func (s *Store) move(list []parcel) {
 	from := make([]*cache.Record, 0, len(list))
 	present := list[:0]
 	for _, m := range list {
-		if rec := s.recordAt(m.hash, m.from); rec != nil {
+		if rec := s.recordOf(m); rec != nil {
 			from, present = append(from, rec), append(present, m)
 		}
 	}
@@ -167,8 +181,8 @@ func (s *Store) replacePlace(m parcel, copied place) (unused place) {
 	sh := s.shard(m.hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	e := sh.index.find(m.hash)
-	if e == nil || e.place() != m.from {
+	e := sh.parcelLocked(m)
+	if e == nil {
 		return copied
 	}
 	sh.recent.forget(m.hash)

@@ -194,7 +194,7 @@ func (t *settler) landed(s *Store, c *change) {
 		t.onTrial += c.cost
 	}
 	if !c.again { // else it is packed already, or waits for it
-		t.packers.add(c.hash, e.place(), rec)
+		t.packers.add(e, rec)
 	}
 }
 

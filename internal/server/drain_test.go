@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -95,5 +96,17 @@ func TestDrainWaitsForHijacked(t *testing.T) {
 	}
 	if err := <-drained; err != nil {
 		t.Error(err)
+	}
+}
+
+// A connection that is cut before a loop adopts it is closed by then: its loop relies on its descriptor.
+func TestCutBeforeAdoption(t *testing.T) {
+	l := newLinks(0)
+	near, far := net.Pipe()
+	defer far.Close()
+	l.add(near)
+	l.cut()
+	if _, err := far.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("%v, want the end", err)
 	}
 }

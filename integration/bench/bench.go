@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -48,11 +49,8 @@ func openBench(ctx context.Context, o options) (b *bench, err error) {
 			b.close()
 		}
 	}()
-	// This process does nothing that counts, but should not do it on the server's core.
-	set := unix.CPUSet{}
-	set.Set(o.loadCore)
-	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return b, fmt.Errorf("pin to core %d: %w", o.loadCore, err)
+	if err := pinProcess(o.loadCore); err != nil {
+		return b, err
 	}
 	p, err := b.place(ctx)
 	if err != nil {
@@ -63,6 +61,26 @@ func openBench(ctx context.Context, o options) (b *bench, err error) {
 	}
 	b.page, err = openPage(o)
 	return b, err
+}
+
+// pinProcess keeps this process, which does nothing that counts, off the server's core: all of its threads, and those that they start.
+func pinProcess(core int) error {
+	set := unix.CPUSet{}
+	set.Set(core)
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return fmt.Errorf("list threads: %w", err)
+	}
+	for _, t := range threads {
+		id, err := strconv.Atoi(t.Name())
+		if err == nil {
+			err = unix.SchedSetaffinity(id, &set)
+		}
+		if err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("pin thread %s to core %d: %w", t.Name(), core, err)
+		}
+	}
+	return nil
 }
 
 // place makes the directories, builds the proxy and starts the origin.

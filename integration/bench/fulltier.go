@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"runtime/debug"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -85,6 +87,9 @@ func (b *bench) paced(ctx context.Context, sub subject, d time.Duration) (load, 
 		_, err := b.adminGet(ctx, sub.server, "/debug/pprof/heap?gc=1")
 		collected <- err
 	})
+	// Nor should this process collect its own garbage, or wait for its own scheduler, in the middle of measuring.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4 * pacedConns))
 	began, run := time.Now(), b.runs
 	workers, err := pace(ctx, b.o.loadCore, sub.server.plain, pacedWorker{
 		rate: pacedRate, until: began.Add(d), path: func(n int) string { return fullTierPath(run, n) },

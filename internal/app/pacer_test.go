@@ -8,9 +8,9 @@ import (
 
 func TestPercentFor(t *testing.T) {
 	for live, want := range map[uint64]int{
-		0: 12800, 1 << 20: 12800, 32 << 20: 400, 100 << 20: 128, 128 << 20: 100, 4 << 30: 100,
+		0: 12800, 1 << 20: 12800, 32 << 20: 400, 100 << 20: 128, 128 << 20: 100, 256 << 20: 50, 512 << 20: 25, 1 << 30: 25, 2 << 30: 62, 64 << 30: 98,
 	} {
-		if got := (&pacer{between: 128 << 20}).percentFor(live); got != want {
+		if got := (&pacer{budget: 1 << 30, between: 128 << 20}).percentFor(live); got != want {
 			t.Errorf("%d bytes alive: %d %%, want %d %%", live, got, want)
 		}
 	}
@@ -20,7 +20,7 @@ func TestPercentFor(t *testing.T) {
 func TestPacerFollowsTheHeap(t *testing.T) {
 	var live uint64
 	var set []int
-	p := &pacer{between: 128 << 20, percent: usualPercent, live: func() uint64 { return live }, set: func(percent int) int {
+	p := &pacer{budget: 1 << 30, between: 128 << 20, percent: usualPercent, live: func() uint64 { return live }, set: func(percent int) int {
 		set = append(set, percent)
 		return 0
 	}}
@@ -37,7 +37,7 @@ func TestPacerFollowsTheHeap(t *testing.T) {
 	if p.adapt() {
 		t.Error("the pacer goes on after close")
 	}
-	if want := []int{400, 200, 106, 100, 200, 100}; !slices.Equal(set, want) {
+	if want := []int{400, 200, 106, 25, 200, 100}; !slices.Equal(set, want) {
 		t.Errorf("set %v, want %v", set, want)
 	}
 }

@@ -41,8 +41,9 @@
 // # Concurrency
 //
 // A Server is safe for concurrent use. Each listener has one accepting goroutine, each processor one loop, each connection that net/http
-// has seen one goroutine of its, each request on a worker one while it lasts; TLS handshakes run on their own goroutine so that a slow one delays nobody. All of them end with Drain or Close. A HitSource is
-// called on the loops: one that waits holds up every connection of its loop.
+// has seen one goroutine of its, each request on a worker one while it lasts; one goroutine watches the loops; TLS handshakes run on their own
+// goroutine so that a slow one delays nobody. All of them end with Drain or Close. A HitSource is called on the loops: one that waits holds up
+// every connection of its loop.
 //
 // # Errors
 //

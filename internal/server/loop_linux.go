@@ -26,7 +26,13 @@ type loop struct {
 	fd     int
 	bell   int // an eventfd that is always readable; ring makes it news
 	seats  seats
+	watch  *watch
 
+	late   func(fd uintptr) // rounds, made once
+	worked atomic.Uint64    // rounds in which there was news
+	seen   uint64           // of worked; the watch's
+
+	mu      sync.Mutex // held by who works; guards following
 	events  [loopEvents]syscall.EpollEvent
 	buf     []byte      // lent to the connection that has its turn
 	scratch *hitScratch // as buf
@@ -53,6 +59,7 @@ func (s *Server) startLoops() error {
 	if s.o.Hits == nil {
 		return nil
 	}
+	s.watch = newWatch()
 	for range runtime.GOMAXPROCS(0) {
 		l, err := newLoop(s)
 		if err != nil {
@@ -61,6 +68,7 @@ func (s *Server) startLoops() error {
 		s.loops = append(s.loops, l)
 		s.looping.Go(l.run)
 	}
+	s.looping.Go(func() { s.watch.run(s.loops) })
 	return nil
 }
 
@@ -69,7 +77,8 @@ func newLoop(s *Server) (*loop, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: epoll: %w", err)
 	}
-	l := &loop{server: s, fd: fd, buf: newBuffer(), scratch: newHitScratch()}
+	l := &loop{server: s, fd: fd, watch: s.watch, buf: newBuffer(), scratch: newHitScratch()}
+	l.late = func(fd uintptr) { l.rounds(fd) }
 	err = unix.SetNonblock(fd, true) // so that Go's poller takes it
 	l.file = os.NewFile(uintptr(fd), "epoll")
 	if err == nil {
@@ -107,6 +116,8 @@ func (l *loop) ring() {
 // run serves until stop is called.
 func (l *loop) run() {
 	_ = l.raw.Read(l.rounds) // ends with the file
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	_ = unix.Close(l.bell)
 	for _, c := range l.seats.all() {
 		c.leaveLoop()
@@ -117,12 +128,16 @@ func (l *loop) stop() { _ = l.file.Close() }
 
 // rounds takes turns until nothing is left to do; Go's poller calls it again when there is.
 func (l *loop) rounds(uintptr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for turns := 0; turns < loopRound; {
 		n := l.collect()
 		if n == 0 && len(l.again) == 0 {
 			return false
 		}
 		turns += n + len(l.again)
+		l.worked.Add(1)
+		l.watch.stir()
 		l.round(n)
 	}
 	l.ring() // what is left must not wait for more to come

@@ -6,12 +6,15 @@ package server
 
 type (
 	loop     struct{}
+	watch    struct{}
 	loopSide struct{}
 )
 
 func (*Server) startLoops() error { return nil }
 
 func (*loop) stop() {}
+
+func (*watch) end() {}
 
 func (*conn) looped() bool { return false }
 

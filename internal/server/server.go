@@ -21,6 +21,7 @@ type Server struct {
 	listeners []*listener
 	queue     *queue
 	loops     []*loop
+	watch     *watch // of the loops
 	nextLoop  atomic.Uint32
 	jobs      chan *conn   // to workers that rest
 	resting   atomic.Int32 // how many those are
@@ -133,6 +134,7 @@ func (s *Server) Start() error {
 }
 
 func (s *Server) stopLoops() {
+	s.watch.end()
 	for _, l := range s.loops {
 		l.stop()
 	}

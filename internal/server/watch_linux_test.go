@@ -1,0 +1,60 @@
+package server
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A look lets a loop work that has not since the last one, and leaves alone one that has.
+func TestLook(t *testing.T) {
+	s := &Server{watch: newWatch()}
+	l, err := newLoop(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.run() // closes the bell
+	defer l.stop()
+	look := func(step string, worked uint64, had bool) {
+		t.Helper()
+		if got := l.look(); got != had || l.worked.Load() != worked {
+			t.Errorf("%s: the loop had worked: %t, want %t; now %d times, want %d", step, got, had, l.worked.Load(), worked)
+		}
+	}
+	look("a new loop hears of its bell", 1, false)
+	look("that was work", 1, true)
+	look("no news", 1, false)
+	l.ring()
+	look("the bell rang", 2, false)
+	l.ring()
+	l.rounds(0) // as Go's poller would
+	look("that was work", 3, true)
+}
+
+// The watch dozes when there is no news, and does not once there is.
+func TestWatchDozes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWatch()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			w.run(nil)
+		}()
+		nap := func(want bool, looks int) {
+			t.Helper()
+			time.Sleep(time.Duration(looks)*watchEvery + watchEvery/2)
+			synctest.Wait()
+			if got := w.dozing.Load(); got != want {
+				t.Errorf("after %d looks it dozes: %t, want %t", looks, got, want)
+			}
+		}
+		nap(false, dozeAfter)
+		nap(true, 2)
+		w.stir()
+		nap(false, dozeAfter-1)
+		nap(true, 3)
+		w.end()
+		w.end()
+		<-done
+	})
+}

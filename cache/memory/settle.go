@@ -11,7 +11,7 @@ import (
 // that no set is dropped.
 const batch = 1024
 
-// linger is how long the settler lets arrivals gather after the first. The overlay shows them meanwhile; a pass for each would cost four
+// linger is how long the settler lets arrivals gather after the first. The index shows them meanwhile; a pass for each would cost four
 // switches between goroutines.
 const linger = time.Millisecond
 

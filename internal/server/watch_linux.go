@@ -17,8 +17,11 @@ type watch struct {
 }
 
 const (
-	// watchEvery is how late a loop may be, but for goroutines that do not give way. A look at a loop costs less than a microsecond.
-	watchEvery = time.Millisecond
+	// watchEvery is how long a loop may be kept waiting before that is noticed, but for goroutines that do not give way; once it was, watchCloser holds, until a
+	// loop has not been late in closeLooks looks. A look at a loop costs less than a microsecond, but each tick also wakes a processor that rests.
+	watchEvery  = 4 * time.Millisecond
+	watchCloser = time.Millisecond / 2
+	closeLooks  = 100
 	// dozeAfter is after how many looks without news the watch waits for some.
 	dozeAfter = 50
 )
@@ -31,13 +34,10 @@ func newWatch() *watch {
 func (w *watch) run(loops []*loop) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	for quiet := 0; ; quiet++ {
-		if quiet > dozeAfter {
+	for quiet, closer := 0, 0; ; quiet++ {
+		if quiet > dozeAfter && closer == 0 {
 			tick.Stop()
-			w.dozing.Store(true)
-			select {
-			case <-w.stirred:
-			case <-w.stop:
+			if !w.doze() {
 				return
 			}
 			tick.Reset(watchEvery)
@@ -48,11 +48,30 @@ func (w *watch) run(loops []*loop) {
 		case <-w.stop:
 			return
 		}
-		for _, l := range loops {
-			if l.look() {
-				quiet = 0
+		switch lookAll(loops) {
+		case loopLate:
+			quiet, closer = 0, closeLooks
+			tick.Reset(watchCloser)
+			continue
+		case loopBusy:
+			quiet = 0
+		}
+		if closer > 0 {
+			if closer--; closer == 0 {
+				tick.Reset(watchEvery)
 			}
 		}
+	}
+}
+
+// doze waits for news, and returns false for the end.
+func (w *watch) doze() bool {
+	w.dozing.Store(true)
+	select {
+	case <-w.stirred:
+		return true
+	case <-w.stop:
+		return false
 	}
 }
 
@@ -73,12 +92,39 @@ func (w *watch) stir() {
 	}
 }
 
-// look lets the loop work if it has not since the last look, and tells whether it had.
-func (l *loop) look() (worked bool) {
-	if n := l.worked.Load(); n != l.seen {
-		l.seen = n
-		return true
+// looked is what a look at a loop has shown, the most noteworthy last. A closed enum.
+type looked int
+
+const (
+	// loopIdle: there is no news.
+	loopIdle looked = iota
+	// loopBusy: it has worked since the last look.
+	loopBusy
+	// loopLate: it has not, though there was news.
+	loopLate
+)
+
+func lookAll(loops []*loop) (most looked) {
+	for _, l := range loops {
+		most = max(most, l.look())
+	}
+	return most
+}
+
+// look lets the loop work if it has not since the last look.
+func (l *loop) look() looked {
+	if l.hasWorked() {
+		return loopBusy
 	}
 	_ = l.raw.Control(l.late) // fails once it has stopped
-	return false
+	if l.hasWorked() {
+		return loopLate
+	}
+	return loopIdle
+}
+
+func (l *loop) hasWorked() bool {
+	before := l.seen
+	l.seen = l.worked.Load()
+	return l.seen != before
 }

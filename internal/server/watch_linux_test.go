@@ -15,20 +15,20 @@ func TestLook(t *testing.T) {
 	}
 	defer l.run() // closes the bell
 	defer l.stop()
-	look := func(step string, worked uint64, had bool) {
+	look := func(step string, want looked) {
 		t.Helper()
-		if got := l.look(); got != had || l.worked.Load() != worked {
-			t.Errorf("%s: the loop had worked: %t, want %t; now %d times, want %d", step, got, had, l.worked.Load(), worked)
+		if got := l.look(); got != want {
+			t.Errorf("%s: %d, want %d", step, got, want)
 		}
 	}
-	look("a new loop hears of its bell", 1, false)
-	look("that was work", 1, true)
-	look("no news", 1, false)
+	look("a new loop hears of its bell", loopLate)
+	look("no news", loopIdle)
 	l.ring()
-	look("the bell rang", 2, false)
+	look("the bell rang", loopLate)
 	l.ring()
 	l.rounds(0) // as Go's poller would
-	look("that was work", 3, true)
+	look("that was work", loopBusy)
+	look("no news", loopIdle)
 }
 
 // The watch dozes when there is no news, and does not once there is.

@@ -22,16 +22,16 @@ func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
 
 func benchCache(b *testing.B, origin http.RoundTripper) http.Handler {
 	b.Helper()
-	store, err := memory.New(memory.Options{Max: 256 << 20})
-	if err != nil {
-		b.Fatal(err)
-	}
-	c, err := cache.New(cache.Config{Store: store})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { c.Close(b.Context()) })
+	c, _ := benchStore(b, 256<<20)
 	return c.Proxy(origin)
+}
+
+// benchStore is onMemory, closed with b.
+func benchStore(b *testing.B, budget int64) (*cache.Cache, *memory.Store) {
+	b.Helper()
+	c, store := onMemory(b, budget, cache.Config{})
+	b.Cleanup(func() { c.Close(b.Context()) })
+	return c, store
 }
 
 type instant string

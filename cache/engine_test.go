@@ -119,6 +119,21 @@ func (n *notes) Noted(e *cache.Note) {
 	n.others = append(n.others, *e)
 }
 
+// onMemory is a cache on a memory store with a budget in bytes. Who calls it closes it.
+func onMemory(tb testing.TB, budget int64, cfg cache.Config) (*cache.Cache, *memory.Store) {
+	tb.Helper()
+	store, err := memory.New(memory.Options{Max: budget})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	cfg.Store = store
+	c, err := cache.New(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c, store
+}
+
 func newRig(t *testing.T, change func(*cache.Config)) *rig {
 	t.Helper()
 	store, err := memory.New(memory.Options{Max: 16 << 20})

@@ -9,20 +9,12 @@ import (
 	"time"
 
 	"github.com/swrproxy/swrproxy/cache"
-	"github.com/swrproxy/swrproxy/cache/memory"
 )
 
 // TestRunnersRest: fills one after another share a goroutine, which ends when there are no more, closed cache or not.
 func TestRunnersRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, err := memory.New(memory.Options{Max: 1 << 20})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := cache.New(cache.Config{Store: store})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c, _ := onMemory(t, 1<<20, cache.Config{})
 		h := c.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cache-Control", "max-age=60") }))
 		for i := range 10 {
 			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/"+strconv.Itoa(i), nil))

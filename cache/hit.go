@@ -313,7 +313,7 @@ func (r *Record) plain() bool {
 	switch {
 	case !inMemory, r.Partial != nil, r.Index != nil, r.Trailer.Block() != "":
 		return false
-	case r.Status < http.StatusOK, r.Status == http.StatusNoContent, r.Status == http.StatusNotModified:
+	case !policy.StatusHasContent(r.Status):
 		return false
 	}
 	return http.StatusText(r.Status) != ""

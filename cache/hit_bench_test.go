@@ -49,15 +49,7 @@ func benchPath(i int) string { return fmt.Sprint("/objects/", i) }
 // hitCache is a cache with n records in memory.
 func hitCache(b *testing.B, n int) *cache.Cache {
 	b.Helper()
-	store, err := memory.New(memory.Options{Max: 4 << 30})
-	if err != nil {
-		b.Fatal(err)
-	}
-	c, err := cache.New(cache.Config{Store: store})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { c.Close(b.Context()) })
+	c, store := benchStore(b, 4<<30)
 	now, body := time.Now().UTC(), make([]byte, 1024)
 	key := hitKey(b, c, store)
 	for i := range n {

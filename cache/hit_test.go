@@ -9,20 +9,12 @@ import (
 	"time"
 
 	"github.com/swrproxy/swrproxy/cache"
-	"github.com/swrproxy/swrproxy/cache/memory"
 )
 
 // A stale hit whose refresh would find no place among the origin's fills is answered from memory like one that is being refreshed.
 func TestStaleHitWithoutPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, err := memory.New(memory.Options{Max: 1 << 20})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := cache.New(cache.Config{Store: store, Fill: cache.FillConfig{Concurrency: 1}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c, _ := onMemory(t, 1<<20, cache.Config{Fill: cache.FillConfig{Concurrency: 1}})
 		var asked atomic.Int32
 		hang := make(chan struct{})
 		h := c.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -66,14 +58,7 @@ func TestStaleHitWithoutPlace(t *testing.T) {
 
 // What no purge by URL could reach is not stored: the answer to a request of HTTP/1.0 without a Host.
 func TestNoHostPasses(t *testing.T) {
-	store, err := memory.New(memory.Options{Max: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := cache.New(cache.Config{Store: store})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, store := onMemory(t, 1<<20, cache.Config{})
 	defer c.Close(t.Context())
 	asked := 0
 	h := c.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -75,7 +75,7 @@ func (k *keyStates) heard(key fill.Key) {
 
 // backingOff tells whether an attempt on key must wait.
 func (k *keyStates) backingOff(key fill.Key, now time.Time) bool {
-	return k.n.Load() > 0 && now.Before(k.get(key).retryAt)
+	return now.Before(k.get(key).retryAt)
 }
 
 // marked tells whether readers of key should go to the origin each on its own.

@@ -101,10 +101,3 @@ func (cs *chunks) sparse(number uint32) cache.Packed {
 	}
 	return cache.Packed{}
 }
-
-// size is how many numbers are in use.
-func (cs *chunks) size() int {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	return int(cs.next) - len(cs.free)
-}

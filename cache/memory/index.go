@@ -69,18 +69,23 @@ func (e *entry) ask() standing {
 
 // find returns the entry of hash, nil if there is none. It is valid until the next change.
 func (x *index) find(hash uint64) *entry {
-	if len(x.entries) == 0 {
-		return nil
+	if i := x.at(hash); i >= 0 {
+		return &x.entries[i]
 	}
-	for i := x.home(hash); ; {
+	return nil
+}
+
+// at is where the entry of hash is, −1 if there is none.
+func (x *index) at(hash uint64) int {
+	if len(x.entries) == 0 {
+		return -1
+	}
+	for i := x.home(hash); ; i = x.next(i) {
 		switch e := &x.entries[i]; {
 		case e.what.Load() == 0:
-			return nil
+			return -1
 		case e.hash == hash:
-			return e
-		}
-		if i++; i == len(x.entries) {
-			i = 0
+			return i
 		}
 	}
 }
@@ -133,16 +138,12 @@ func (x *index) grow() {
 
 // remove empties the entry of hash, and moves those behind it that were displaced by it.
 func (x *index) remove(hash uint64) {
-	e := x.find(hash)
-	if e == nil {
+	free := x.at(hash)
+	if free < 0 {
 		return
 	}
 	x.used--
-	e.what.Store(0)
-	free := x.home(hash)
-	for &x.entries[free] != e {
-		free = x.next(free)
-	}
+	x.entries[free].what.Store(0)
 	for i := x.next(free); x.entries[i].what.Load() != 0; i = x.next(i) {
 		m := &x.entries[i]
 		if x.reaches(x.home(m.hash), free, i) {

@@ -36,7 +36,7 @@ func packing(t *testing.T, s *Store) (alone, packed, slots int) {
 		}
 		packed, slots = packed+n, slots+len(c.records.Places())
 	}
-	if used := s.chunks.size(); used != len(named) {
+	if used := int(s.chunks.next) - len(s.chunks.free); used != len(named) {
 		t.Errorf("%d chunks are in use, %d of them named", used, len(named))
 	}
 	return alone, packed, slots

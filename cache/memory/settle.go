@@ -3,8 +3,6 @@ package memory
 import (
 	"sync"
 	"time"
-
-	"github.com/swrproxy/swrproxy/cache"
 )
 
 // batch is how many changes are carried over before the settler waits for ristretto: well below the 32 Ki that its buffer takes, so
@@ -179,14 +177,13 @@ func (t *settler) landed(s *Store, c *change) {
 		return
 	}
 	e := sh.index.find(c.hash)
-	rec := s.chunks.record(e.place())
 	switch {
 	case !c.out:
 		e.set(c.id, e.place(), settled)
 		s.counts.unsettled.Add(-c.cost)
 	case c.again, c.cost > s.sizes.window:
 		c.rejected = true
-		s.rejectLocked(sh, c.hash, rec)
+		s.loseLocked(sh, e, &s.counts.rejected)
 		return
 	default:
 		e.set(c.id, e.place(), onTrial)
@@ -194,7 +191,7 @@ func (t *settler) landed(s *Store, c *change) {
 		t.onTrial += c.cost
 	}
 	if !c.again { // else it is packed already, or waits for it
-		t.packers.add(e, rec)
+		t.packers.add(e, s.chunks.record(e.place()))
 	}
 }
 
@@ -224,18 +221,11 @@ func (s *Store) endTrial(t trial) (again *change) {
 		return nil
 	}
 	if e.standing() == onTrial {
-		s.rejectLocked(sh, t.hash, s.chunks.record(e.place()))
+		s.loseLocked(sh, e, &s.counts.rejected)
 		return nil
 	}
 	e.set(t.id, e.place(), moving)
 	again = &change{hash: t.hash, cost: t.cost, id: t.id, again: true}
 	sh.noteLocked(again)
 	return again
-}
-
-// rejectLocked forgets a record that ristretto did not want.
-func (s *Store) rejectLocked(sh *shard, hash uint64, rec *cache.Record) {
-	s.removeLocked(sh, hash, rec)
-	s.countDropped(rec, &s.counts.rejected)
-	sh.ghosts.Add(hash, rec.Token)
 }

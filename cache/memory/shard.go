@@ -2,6 +2,7 @@ package memory
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/swrproxy/swrproxy/cache"
 	"github.com/swrproxy/swrproxy/cache/internal/forgotten"
@@ -88,9 +89,8 @@ func (s *Store) peekLocked(sh *shard, hash uint64) *cache.Record {
 // setLocked makes what c brought to a place the record of its hash. The caller has peeked: have is what it replaces, nil for nothing.
 func (s *Store) setLocked(sh *shard, c *change, p place, have *cache.Record) {
 	if have != nil {
-		s.removeLocked(sh, c.hash, have)
+		s.dropLocked(sh, c.hash, have)
 	}
-	sh.recent.forget(c.hash)
 	sh.index.put(c.hash, c.id, p, moving)
 	s.counts.records.Add(1)
 	s.countBytes(c.cost)
@@ -105,18 +105,30 @@ func (s *Store) unsetLocked(sh *shard, c *change, rec *cache.Record) {
 	sh.noteLocked(c)
 }
 
+// loseLocked forgets the record that e is of, for which there is no room, and counts it in why.
+func (s *Store) loseLocked(sh *shard, e *entry, why *atomic.Int64) {
+	hash, rec := e.hash, s.chunks.record(e.place())
+	s.removeLocked(sh, hash, rec)
+	s.countDropped(rec, why)
+	sh.ghosts.Add(hash, rec.Token)
+}
+
 // removeLocked forgets rec, the record of its hash.
 func (s *Store) removeLocked(sh *shard, hash uint64, rec *cache.Record) {
-	e := sh.index.find(hash)
-	p, cost := e.place(), rec.Cost()
+	s.dropLocked(sh, hash, rec)
+	sh.index.remove(hash)
+}
+
+// dropLocked lets go of rec, whose place the index names until the caller changes that.
+func (s *Store) dropLocked(sh *shard, hash uint64, rec *cache.Record) {
+	e, cost := sh.index.find(hash), rec.Cost()
 	s.counts.records.Add(-1)
 	s.countBytes(-cost)
 	if e.standing() != settled {
 		s.counts.unsettled.Add(-cost)
 	}
 	sh.recent.forget(hash)
-	sh.index.remove(hash)
-	s.forget(p)
+	s.forget(e.place())
 }
 
 // countBytes counts what is held.

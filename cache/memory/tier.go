@@ -2,6 +2,7 @@ package memory
 
 import (
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/dgraph-io/ristretto/v2"
@@ -63,14 +64,11 @@ func (s *Store) tierDropped(item *ristretto.Item[asset]) {
 		c.out = true // the settler sees to it
 		return
 	}
-	rec := s.chunks.record(e.place())
-	s.removeLocked(sh, item.Key, rec)
-	s.countDropped(rec, &s.counts.evicted)
-	sh.ghosts.Add(item.Key, rec.Token)
+	s.loseLocked(sh, e, &s.counts.evicted)
 }
 
 // countDropped counts r as expired if nothing could have been answered with it any more, else in other.
-func (s *Store) countDropped(r *cache.Record, other interface{ Add(int64) int64 }) {
+func (s *Store) countDropped(r *cache.Record, other *atomic.Int64) {
 	if r.Index == nil && time.Now().After(lastUse(r)) {
 		s.counts.expired.Add(1)
 		return

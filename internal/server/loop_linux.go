@@ -26,7 +26,6 @@ type loop struct {
 	fd     int
 	bell   int // an eventfd that is always readable; ring makes it news
 	seats  seats
-	watch  *watch
 
 	late   func(fd uintptr) // rounds, made once
 	worked atomic.Uint64    // rounds in which there was news
@@ -68,7 +67,7 @@ func (s *Server) startLoops() error {
 		s.loops = append(s.loops, l)
 		s.looping.Go(l.run)
 	}
-	s.looping.Go(func() { s.watch.run(s.loops) })
+	s.looping.Go(func() { s.watch.run(s.life, s.loops) })
 	return nil
 }
 
@@ -77,7 +76,7 @@ func newLoop(s *Server) (*loop, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: epoll: %w", err)
 	}
-	l := &loop{server: s, fd: fd, watch: s.watch, buf: newBuffer(), scratch: newHitScratch()}
+	l := &loop{server: s, fd: fd, buf: newBuffer(), scratch: newHitScratch()}
 	l.late = func(fd uintptr) { l.rounds(fd) }
 	err = unix.SetNonblock(fd, true) // so that Go's poller takes it
 	l.file = os.NewFile(uintptr(fd), "epoll")
@@ -137,7 +136,7 @@ func (l *loop) rounds(uintptr) bool {
 		}
 		turns += n + len(l.again)
 		l.worked.Add(1)
-		l.watch.stir()
+		l.server.watch.stir()
 		l.round(n)
 	}
 	l.ring() // what is left must not wait for more to come

@@ -14,8 +14,6 @@ func (*Server) startLoops() error { return nil }
 
 func (*loop) stop() {}
 
-func (*watch) end() {}
-
 func (*conn) looped() bool { return false }
 
 func (*conn) joinLoop() bool { return false }

@@ -134,7 +134,6 @@ func (s *Server) Start() error {
 }
 
 func (s *Server) stopLoops() {
-	s.watch.end()
 	for _, l := range s.loops {
 		l.stop()
 	}

@@ -1,7 +1,7 @@
 package server
 
 import (
-	"sync"
+	"context"
 	"sync/atomic"
 	"time"
 )
@@ -12,8 +12,6 @@ import (
 type watch struct {
 	dozing  atomic.Bool   // there was no news for a while
 	stirred chan struct{} // holds one; ends the doze
-	stop    chan struct{}
-	once    sync.Once // of end
 }
 
 const (
@@ -26,18 +24,16 @@ const (
 	dozeAfter = 50
 )
 
-func newWatch() *watch {
-	return &watch{stirred: make(chan struct{}, 1), stop: make(chan struct{})}
-}
+func newWatch() *watch { return &watch{stirred: make(chan struct{}, 1)} }
 
-// run looks at the loops until stop is closed.
-func (w *watch) run(loops []*loop) {
+// run looks at the loops until life ends.
+func (w *watch) run(life context.Context, loops []*loop) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for quiet, closer := 0, 0; ; quiet++ {
 		if quiet > dozeAfter && closer == 0 {
 			tick.Stop()
-			if !w.doze() {
+			if !w.doze(life) {
 				return
 			}
 			tick.Reset(watchEvery)
@@ -45,7 +41,7 @@ func (w *watch) run(loops []*loop) {
 		}
 		select {
 		case <-tick.C:
-		case <-w.stop:
+		case <-life.Done():
 			return
 		}
 		switch lookAll(loops) {
@@ -64,21 +60,14 @@ func (w *watch) run(loops []*loop) {
 	}
 }
 
-// doze waits for news, and returns false for the end.
-func (w *watch) doze() bool {
+// doze waits for news, and returns false if life ends.
+func (w *watch) doze(life context.Context) bool {
 	w.dozing.Store(true)
 	select {
 	case <-w.stirred:
 		return true
-	case <-w.stop:
+	case <-life.Done():
 		return false
-	}
-}
-
-// end stops run. A nil watch has none.
-func (w *watch) end() {
-	if w != nil {
-		w.once.Do(func() { close(w.stop) })
 	}
 }
 

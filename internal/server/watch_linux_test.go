@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,10 +36,11 @@ func TestLook(t *testing.T) {
 func TestWatchDozes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWatch()
+		life, end := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			w.run(nil)
+			w.run(life, nil)
 		}()
 		nap := func(want bool, looks int) {
 			t.Helper()
@@ -53,8 +55,7 @@ func TestWatchDozes(t *testing.T) {
 		w.stir()
 		nap(false, dozeAfter-1)
 		nap(true, 3)
-		w.end()
-		w.end()
+		end()
 		<-done
 	})
 }

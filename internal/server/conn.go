@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -17,9 +18,9 @@ import (
 // reading side need no lock for that reason. Deadlines and Close come from anywhere.
 type conn struct {
 	link
-	inner  net.Conn     // the connection to read and write: the link's, or TLS on top of it
-	tcp    *net.TCPConn // inner if it is TCP without TLS, else nil
-	raw    *rawIO       // reads and writes tcp, nil without it or where the system has none
+	inner  net.Conn // the connection to read and write: the link's, or TLS on top of it
+	tcp    tcp      // inner if it is TCP without TLS, else nil
+	raw    *rawIO   // reads and writes tcp, nil without it or where the system has none
 	server *Server
 
 	buf     []byte // buf[r:w] was read and not yet handed on
@@ -42,6 +43,14 @@ type conn struct {
 	wake   chan struct{} // holds one element while readDeadline is in the past
 	closed chan struct{}
 	once   sync.Once
+}
+
+// tcp is a TCP connection: a [socket], or net's.
+type tcp interface {
+	net.Conn
+	io.ReaderFrom
+	syscall.Conn
+	CloseWrite() error
 }
 
 // phase is what the next bytes on a connection are. A closed enum.
@@ -83,10 +92,10 @@ func newConn(l link, inner net.Conn, s *Server) *conn {
 		link: l, inner: inner, server: s,
 		wake: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
-	if tcp, ok := inner.(*net.TCPConn); ok {
-		c.tcp, c.raw = tcp, newRawIO(tcp)
+	if t, ok := inner.(tcp); ok {
+		c.tcp, c.raw = t, newRawIO(t)
 		if c.raw != nil {
-			c.hits = hitSide{source: s.o.Hits, remote: tcp.RemoteAddr().String()}
+			c.hits = hitSide{source: s.o.Hits, remote: t.RemoteAddr().String()}
 		}
 	}
 	return c

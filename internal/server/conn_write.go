@@ -1,10 +1,8 @@
 package server
 
 import (
-	"crypto/tls"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"syscall"
 	"time"
@@ -104,11 +102,8 @@ func (c *conn) sendFile(f file, src io.Reader) (n int64, err error) {
 
 // CloseWrite tells the client that nothing more comes.
 func (c *conn) CloseWrite() error {
-	switch inner := c.inner.(type) {
-	case *net.TCPConn:
-		return inner.CloseWrite()
-	case *tls.Conn:
-		return inner.CloseWrite()
+	if half, ok := c.inner.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
 	}
 	return nil
 }

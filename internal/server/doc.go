@@ -34,6 +34,7 @@
 //  7. A worker's handler gets the request, and its client the bytes, that net/http would give (TestDirectRequest, TestDirectAgrees).
 //  8. A request's context ends with its client or its connection, whoever runs the handler (TestDirectClientGone, TestCutEndsContext, TestEndWithRequest).
 //  9. A source or handler that panics ends its connection and nothing else (TestSourceFault).
+//  10. Go's poller hears nothing of a connection until somebody waits for it; its descriptors end with it (TestSocketClose, TestSocketDescriptors).
 //
 // Sockets are read and written without announcing the call to Go's scheduler (rawIO), since it cannot block; large bodies that are asked for often are sent
 // from copies in memory files (twins), which the kernel need not copy again.
@@ -60,5 +61,6 @@
 // # Limits
 //
 // A head may have Options.MaxHeaderBytes, of which a connection holds at most that much; a chunk's line may have 4 KiB, a trailer
-// section what net/http's reader takes (4 KiB). A connection that rests with a loop holds no buffer of ours; a head above 8 KiB takes the ordinary path. HTTP/2 streams are guarded per 16 KiB, HTTP/1 connections per byte.
+// section what net/http's reader takes (4 KiB). A connection that rests with a loop holds no buffer of ours; one for
+// which net/http or a slow reader had to wait has two descriptors until it closes. A head above 8 KiB takes the ordinary path. HTTP/2 streams are guarded per 16 KiB, HTTP/1 connections per byte.
 package server

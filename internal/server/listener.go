@@ -34,6 +34,9 @@ func (s *Server) bindAll() error {
 
 func (s *Server) bind(addr string, cfg *tls.Config) error {
 	ln, err := net.Listen("tcp", addr)
+	if err == nil && cfg == nil && s.o.Hits != nil {
+		ln, err = listenSockets(ln)
+	}
 	if err != nil {
 		s.unbind()
 		return fmt.Errorf("server: listen: %w", err)

@@ -17,8 +17,8 @@ import (
 // something to read, and it reads, asks the source and writes without ever waiting. Whatever it cannot answer it hands over, with the connection, to a worker
 // or to net/http's goroutine for that connection, and gets the connection back when they are to wait for the next request.
 //
-// A connection's descriptor stays with Go's poller as well, which serves everybody else. The loop has a descriptor of its own for all connections
-// (epoll), which Go's poller watches in turn: so the loop waits like any goroutine that reads a socket, and others have their turn.
+// Go's poller, which serves everybody else, does not know the connections ([socket]). The loop has a descriptor of its own for all of them (epoll), which
+// Go's poller watches: so the loop waits like any goroutine that reads a socket, and others have their turn.
 type loop struct {
 	server *Server
 	file   *os.File // the epoll instance

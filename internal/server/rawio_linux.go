@@ -31,7 +31,7 @@ const rawLimit = 128 << 10
 // sendLimit is the same for sending pages.
 const sendLimit = 1 << 20
 
-func newRawIO(c *net.TCPConn) *rawIO {
+func newRawIO(c tcp) *rawIO {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return nil

@@ -9,6 +9,6 @@ import (
 // rawIO does not exist on systems other than Linux.
 type rawIO struct{}
 
-func newRawIO(*net.TCPConn) *rawIO { return nil }
+func newRawIO(tcp) *rawIO { return nil }
 
 func (*rawIO) read([]byte) (int, error) { return 0, net.ErrClosed }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -220,7 +221,7 @@ func (b *bench) subjects(s scenario) []subject {
 
 // measure runs all rounds of a scenario.
 func (b *bench) measure(ctx context.Context, s scenario) (result, error) {
-	res := result{Scenario: s.name, Rounds: b.o.rounds, Seconds: b.o.duration.Truncate(time.Second).Seconds(), At: time.Now().UTC().Truncate(time.Second)}
+	res := result{Scenario: s.name, Rounds: b.o.rounds, Seconds: b.lengthOf(s).Truncate(time.Second).Seconds(), At: time.Now().UTC().Truncate(time.Second)}
 	subjects := b.subjects(s)
 	if s.kind == stores {
 		if err := b.awaitInodes(ctx, b.dirs[1]); err != nil {
@@ -245,6 +246,9 @@ func (b *bench) measure(ctx context.Context, s scenario) (result, error) {
 	}
 	return res, b.profile(ctx, s, subjects)
 }
+
+// lengthOf is how long one run of a scenario is.
+func (b *bench) lengthOf(s scenario) time.Duration { return cmp.Or(s.lasts, b.o.duration) }
 
 // prime fills the caches, and looks whether answers are what the scenario is about.
 func (b *bench) prime(ctx context.Context, s scenario, subjects []subject) error {
@@ -310,7 +314,7 @@ func (b *bench) undisturbed(ctx context.Context, s scenario, sub subject) (best 
 		if err := awaitRest(ctx, until); err != nil {
 			return best, err
 		}
-		sm, err := b.once(ctx, s, sub, b.o.duration)
+		sm, err := b.once(ctx, s, sub, b.lengthOf(s))
 		if err != nil {
 			return sm, err
 		}
@@ -444,7 +448,7 @@ func (b *bench) generate(ctx context.Context, s scenario, sub subject, d time.Du
 	case firstByte:
 		return b.firstBytes(ctx, s, sub, d)
 	case fullMemory:
-		return b.paced(ctx, sub, d)
+		return b.paced(ctx, s, sub, d)
 	case crowdPurge:
 		return b.askCrowd(ctx, sub)
 	}

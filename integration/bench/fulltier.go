@@ -78,15 +78,38 @@ func (b *bench) heat(s *server) error {
 
 func hotPath(n int) string { return fmt.Sprint("/hot/", n%hotPaths) }
 
-// paced makes requests at a steady rate, one in twenty a miss, and has the proxy collect its garbage meanwhile: with this much memory
-// it does so more seldom than a run is long. The latencies are those of hits.
-func (b *bench) paced(ctx context.Context, sub subject, d time.Duration) (load, error) {
+// paced makes requests at a steady rate, one in twenty a miss. The latencies are those of hits. Where a run is no longer than usual, it has the proxy
+// collect its garbage meanwhile: with this much memory it does so more seldom.
+func (b *bench) paced(ctx context.Context, s scenario, sub subject, d time.Duration) (l load, err error) {
 	b.runs++
-	collected := make(chan error, 1)
-	stop := time.AfterFunc(d/4, func() {
-		_, err := b.adminGet(ctx, sub.server, "/debug/pprof/heap?gc=1")
-		collected <- err
-	})
+	if s.lasts == 0 {
+		collected := make(chan error, 1)
+		stop := time.AfterFunc(d/4, func() { collected <- b.collect(ctx, sub.server) })
+		defer func() {
+			if !stop.Stop() {
+				err = errors.Join(err, <-collected)
+			}
+		}()
+	}
+	before, err := b.metric(ctx, sub.server, metricCollections)
+	if err != nil {
+		return l, err
+	}
+	l, err = b.pacedLoad(ctx, sub, d)
+	after, errAfter := b.metric(ctx, sub.server, metricCollections)
+	if err = errors.Join(err, errAfter); err == nil && after == before {
+		err = fmt.Errorf("the proxy collected no garbage in a run of %s", d)
+	}
+	return l, err
+}
+
+// collect has a server collect its garbage.
+func (b *bench) collect(ctx context.Context, s *server) error {
+	_, err := b.adminGet(ctx, s, "/debug/pprof/heap?gc=1")
+	return err
+}
+
+func (b *bench) pacedLoad(ctx context.Context, sub subject, d time.Duration) (load, error) {
 	// Nor should this process collect its own garbage, or wait for its own scheduler, in the middle of measuring.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4 * pacedConns))
@@ -94,11 +117,7 @@ func (b *bench) paced(ctx context.Context, sub subject, d time.Duration) (load, 
 	workers, err := pace(ctx, b.o.loadCore, sub.server.plain, pacedWorker{
 		rate: pacedRate, until: began.Add(d), path: func(n int) string { return fullTierPath(run, n) },
 	})
-	took := time.Since(began)
-	if !stop.Stop() {
-		err = errors.Join(err, <-collected)
-	}
-	return together(workers, took), err
+	return together(workers, time.Since(began)), err
 }
 
 // together is what all workers saw.

@@ -12,10 +12,11 @@ import (
 
 // Metrics of the proxy that the bench reads.
 const (
-	metricQueue   = `swrproxy_disk_queue_bytes`
-	metricOnDisk  = `swrproxy_store_records{tier="disk"}`
-	metricHeld    = `swrproxy_store_bytes{tier="memory"}`
-	metricMaximum = `swrproxy_store_max_bytes{tier="memory"}`
+	metricQueue       = `swrproxy_disk_queue_bytes`
+	metricOnDisk      = `swrproxy_store_records{tier="disk"}`
+	metricHeld        = `swrproxy_store_bytes{tier="memory"}`
+	metricCollections = `go_gc_duration_seconds_count`
+	metricMaximum     = `swrproxy_store_max_bytes{tier="memory"}`
 )
 
 // adminGet asks the proxy's admin listener and returns the whole answer.

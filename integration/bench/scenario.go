@@ -43,6 +43,8 @@ type scenario struct {
 	targets  []target
 	// note is for the page: what to know to read the figures.
 	note string
+	// lasts is how long a run of it is, 0 for the bench's own duration.
+	lasts time.Duration
 	// byName leaves the scenario out unless it is asked for by name: it takes minutes.
 	byName bool
 }
@@ -58,6 +60,9 @@ type target struct {
 	// tailRatio is how many times as long our p99.9 may be, p99Ratio our p99.
 	tailRatio, p99Ratio float64
 }
+
+// naturally is longer than the two minutes after which Go's runtime collects garbage in any case.
+const naturally = 130 * time.Second
 
 // fresh is our own fresh hit, beside the stale one.
 const fresh = ours + ", fresh"
@@ -111,6 +116,11 @@ var scenarios = []scenario{
 		subjects: []string{emptyTier, fullTier}, targets: []target{{than: emptyTier, tailRatio: 3}}, byName: true,
 		note: "A client of this program's own makes 10,000 requests/s over 8 connections, one in twenty a miss that is stored, which evicts where the tier is full. " +
 			"Latencies are those of hits, to the first byte, from when the request was due if an answer before it was late. In every run the proxy is made to collect its garbage once.",
+	},
+	{
+		name: "gc-natural", title: "the same, when the proxy collects its garbage of its own accord", kind: fullMemory, path: "/hot/0", conns: pacedConns, status: 200,
+		subjects: []string{emptyTier, fullTier}, targets: []target{{than: emptyTier, tailRatio: 3}}, byName: true, lasts: naturally,
+		note: "As above, without the collections that the bench asks for. A run lasts so long that there is one in it at least, the one that Go makes after two minutes without.",
 	},
 	{
 		name: "purge", title: "hits while 100,000 records are purged softly by their tag", kind: crowdPurge, path: "/crowd/0", conns: pacedConns, status: 200,

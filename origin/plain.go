@@ -17,8 +17,10 @@ import (
 //
 // Safe for concurrent use.
 type plain struct {
-	t       *target
-	heads   sync.Pool    // of *[]byte: request heads
+	t      *target
+	heads  sync.Pool // of *[]byte: request heads
+	poller poller
+
 	mu      sync.Mutex   // guards following
 	idle    []*plainConn // the longest unused first
 	renewed int          // connections of an earlier number are not kept
@@ -43,7 +45,7 @@ func newPlain(t *target, scheme string) *plain {
 	if !possible || !wanted {
 		return nil
 	}
-	return &plain{t: t}
+	return &plain{t: t, poller: poller{cpu: processTime}}
 }
 
 // takes reports whether plain may make this exchange.

@@ -32,6 +32,8 @@ type plainConn struct {
 	readBy   time.Time     // the deadline of reading, if that was set by patience
 	headLeft int           // bytes that its head may still have; negative: the head is over
 	idle     time.Duration // limit on each silence of its body; 0: none
+	polls    bool          // it polls before it waits
+	polled   time.Duration // for how long it did
 }
 
 func newPlainConn(p *plain, c net.Conn, renewed int) *plainConn {
@@ -77,6 +79,7 @@ func (c *plainConn) exchange(o *outbound, head []byte) (*http.Response, error) {
 // begin makes the connection ready for an exchange, which b holds.
 func (c *plainConn) begin() (b *plainBody) {
 	c.heard, c.failed, c.headLeft = false, nil, maxResponseHead
+	c.polls, c.polled = false, 0
 	return &plainBody{c: c}
 }
 

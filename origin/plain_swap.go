@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"time"
 )
 
 // firstSwap is the first step of an exchange on a socket: look whether it is silent, write the request, wait, read what comes, with one registration
@@ -68,8 +69,23 @@ func (c *plainConn) swapOn(fd uintptr) bool {
 	f := &c.first
 	if f.state == swapLook {
 		f.look(fd, c.used)
-		return f.state != swapWait
+		return f.state != swapWait || c.polls && c.poll(fd)
 	}
+	return f.read(fd)
+}
+
+// poll reads until something comes or it has taken too long. True ends the swap.
+func (c *plainConn) poll(fd uintptr) bool {
+	for began := time.Now(); c.polled < pollFor; c.polled = time.Since(began) {
+		if c.first.read(fd) {
+			return true
+		}
+	}
+	return false
+}
+
+// read reads what there is. False means that there is nothing yet.
+func (f *firstSwap) read(fd uintptr) bool {
 	f.n, f.err = rawRead(fd, f.into)
 	if again(f.err) {
 		return false

@@ -16,6 +16,8 @@ type Rest = func(ctx context.Context) (*http.Response, error)
 // can be read without waiting. What takes longer than about patience, and all but the usual (a final response to a GET or HEAD over a kept
 // connection), is left to rest. Exactly one of the three is not nil.
 //
+// An exchange that is alone with its URL may poll for its response for up to 200 µs, see poller: where the URL has answered soon, and CPU time is left.
+//
 // The end of the request's context is not heeded here, but by rest. patience must be above 0.
 func (p *Pool) RoundTripWithin(req *http.Request, patience time.Duration) (resp *http.Response, rest Rest, err error) {
 	if p.cfg.Pool.MaxConns > 0 || !bodiless(req) {
@@ -113,22 +115,26 @@ func (c *plainConn) within(o *outbound, patience time.Duration) (*http.Response,
 	b := c.begin()
 	// Whoever else can run comes first, so that the requests of several goroutines go out close together: waking a peer for each costs more.
 	runtime.Gosched()
-	c.readWithin(patience)
+	began := c.readWithin(patience)
+	c.polls = c.plain.t.inFlight.Load() == 1 && c.plain.poller.may(began)
 	_ = c.send(head) // in fact with the first read
-	if _, err := c.br.Peek(1); err != nil {
+	_, err := c.br.Peek(1)
+	c.plain.poller.learn(time.Since(began), c.polled)
+	if err != nil {
 		return nil, c.unready(b, err)
 	}
 	return c.wholeResponse(o, b)
 }
 
-// readWithin sets the time for what comes next. The deadline is used for several exchanges: setting one costs more than reading the clock.
-func (c *plainConn) readWithin(patience time.Duration) {
-	now := time.Now()
-	if c.readBy.Sub(now) >= patience {
-		return
+// readWithin sets the time for what comes next, and returns when that begins. The deadline is used for several exchanges: setting one costs more than
+// reading the clock.
+func (c *plainConn) readWithin(patience time.Duration) (now time.Time) {
+	now = time.Now()
+	if c.readBy.Sub(now) < patience {
+		c.readBy = now.Add(2 * patience)
+		_ = c.conn.SetReadDeadline(c.readBy)
 	}
-	c.readBy = now.Add(2 * patience)
-	_ = c.conn.SetReadDeadline(c.readBy)
+	return now
 }
 
 // unready tells why there is no byte of a response yet.

@@ -16,6 +16,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close") // on HTTP/2 net/http makes a GOAWAY of it
 	}
 	if r.ProtoMajor == 2 {
+		_ = growStack()
 		g := s.guard(w, r)
 		defer g.stop()
 		w = g

@@ -31,6 +31,9 @@ func (fl *flight) shared(ev *FillEvent, h head, resp *http.Response) fill.Outcom
 		h.spool.finish(err)
 		return fl.broken(ev, err)
 	}
+	if fl.completeLater(resp) {
+		return fill.Outcome{}
+	}
 	out := fl.complete(ev, resp)
 	h.spool.finish(nil)
 	return out

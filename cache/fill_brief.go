@@ -8,6 +8,15 @@ import (
 	"github.com/swrproxy/swrproxy/fill"
 )
 
+// promptBody is how long a body may be that its reader has before it is committed. With the head it finds room in a prompt writer's buffer.
+const promptBody = 4 << 10
+
+// prompt is a ResponseWriter that takes a small response without waiting for the client. SendNow sends what was written so far, as far as that is
+// possible without such a wait either.
+type prompt interface {
+	SendNow()
+}
+
 // patience is how long a reader's goroutine runs the fill that it started. Most responses are there by then, and a change of goroutines, there and
 // back, would cost more than all that the cache does with a small one. A client that leaves in this time is noticed at its end.
 const patience = 20 * time.Millisecond
@@ -27,6 +36,7 @@ func (c *Cache) startHere(lease *fill.Lease, rd *read) *flight {
 	fl := c.newFlight(lease, rd, false)
 	if via, ok := rd.briefly(); ok && fl.slotAtOnce() {
 		fl.here, fl.slotted = true, true
+		fl.prompt, _ = rd.w.(prompt)
 		fl.ctx = valuesOf{c.base, rd.ctx}
 		fl.req = rd.upstreamRequest(fl.ctx)
 		c.enroll(fl)
@@ -72,8 +82,33 @@ func (fl *flight) runHere(via brief) (over bool) {
 		return false
 	}
 	fl.giveSlot()
-	fl.end(out)
+	if fl.whole == nil {
+		fl.end(out)
+	}
 	return true
+}
+
+// completeLater leaves a response whose body has come to completeHere, if its reader can have it first: what the commit takes is a part of the
+// time that a reader alone on a processor waits for a small response.
+func (fl *flight) completeLater(resp *http.Response) bool {
+	h := &fl.head
+	if !fl.here || fl.prompt == nil || !h.admission.Store || h.failed || resp.ContentLength < 0 || resp.ContentLength > promptBody {
+		return false
+	}
+	fl.whole = resp
+	return true
+}
+
+// completeHere commits what was left by completeLater, and ends the fill.
+func (fl *flight) completeHere() {
+	resp := fl.whole
+	if resp == nil {
+		return
+	}
+	fl.whole = nil
+	out := fl.guarded(func(ev *FillEvent) fill.Outcome { return fl.complete(ev, resp) })
+	fl.spool.finish(nil)
+	fl.end(out)
 }
 
 // patience is the constant, but no considerable part of a tenure.

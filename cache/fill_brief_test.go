@@ -3,7 +3,9 @@ package cache_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -58,7 +60,7 @@ func at(_ int, _ *http.Request) (*http.Response, error) {
 	return response(200, "x", "Cache-Control: max-age=60"), nil
 }
 
-// TestFillEndsHere: a response that comes whole at once costs no goroutine, and is stored before its reader has it all.
+// TestFillEndsHere: a response that comes whole at once costs no goroutine, and is stored when its reader is done.
 func TestFillEndsHere(t *testing.T) {
 	inTwoParts(t, nil, func(t *testing.T, r *rig) {
 		r.origin.set(at)
@@ -129,4 +131,129 @@ type refusing struct{ *script }
 
 func (refusing) RoundTripWithin(*http.Request, time.Duration) (*http.Response, func(context.Context) (*http.Response, error), error) {
 	return nil, nil, errors.New("refused")
+}
+
+// promptWriter is a ResponseWriter that sends when it is asked to.
+type promptWriter struct {
+	*httptest.ResponseRecorder
+	sent func()
+}
+
+func (w promptWriter) SendNow() { w.sent() }
+
+// goneWriter is one whose client has left.
+type goneWriter struct{ promptWriter }
+
+func (goneWriter) Write([]byte) (int, error) { return 0, errors.New("gone") }
+
+// serve is get with a writer; false means that the answer was broken off.
+func (r *rig) serve(w http.ResponseWriter, path string, fields ...string) (whole bool) {
+	req := httptest.NewRequest(http.MethodGet, "http://example.org"+path, nil)
+	for _, f := range fields {
+		name, value, _ := strings.Cut(f, ": ")
+		req.Header.Add(name, value)
+	}
+	defer func() {
+		if p := recover(); p != nil && p != http.ErrAbortHandler {
+			panic(p)
+		}
+	}()
+	r.h.ServeHTTP(w, req)
+	return true
+}
+
+// TestAnswerGoesFirst: a small response is sent before it is stored, and stored when its reader is done, however that ends.
+func TestAnswerGoesFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		fields []string
+		gone   bool
+		body   string
+		sends  int
+	}{
+		"whole":         {body: "x", sends: 1},
+		"first bytes":   {fields: []string{"Range: bytes=0-0"}, body: "x", sends: 1},
+		"other bytes":   {fields: []string{"Range: bytes=-0"}, body: "x"},
+		"its condition": {fields: []string{`If-None-Match: "a"`}, sends: 1},
+		"gone":          {gone: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTwoParts(t, nil, func(t *testing.T, r *rig) {
+				r.origin.set(func(int, *http.Request) (*http.Response, error) {
+					return response(200, "x", "Cache-Control: max-age=60", `ETag: "a"`), nil
+				})
+				w := promptWriter{ResponseRecorder: httptest.NewRecorder()}
+				sends := 0
+				w.sent = func() {
+					sends++
+					if got := w.Body.String(); got != c.body {
+						t.Errorf("%q was written before it is sent, want %q", got, c.body)
+					}
+					if s := r.c.Stats(); s.Fills != 1 {
+						t.Errorf("%d fills run while the answer is sent, want 1", s.Fills)
+					}
+				}
+				var out http.ResponseWriter = w
+				if c.gone {
+					out = goneWriter{w}
+				}
+				if whole := r.serve(out, "/a", c.fields...); whole == c.gone {
+					t.Errorf("answered %v", whole)
+				}
+				if sends != c.sends {
+					t.Errorf("sent %d times, want %d", sends, c.sends)
+				}
+				wantBody(t, r.get("/a"), 200, "x")
+				r.wantCalls(1)
+				if s := r.c.Stats(); s.Fills != 0 {
+					t.Errorf("%d fills run, want none", s.Fills)
+				}
+			})
+		})
+	}
+}
+
+// TestAnswerGoesFirstForOthersToo: who asks while an answer is sent shares it, and is done when it is stored.
+func TestAnswerGoesFirstForOthersToo(t *testing.T) {
+	inTwoParts(t, nil, func(t *testing.T, r *rig) {
+		r.origin.set(at)
+		w := promptWriter{ResponseRecorder: httptest.NewRecorder()}
+		others := make(chan *httptest.ResponseRecorder, 1)
+		w.sent = func() {
+			go func() { others <- r.get("/a") }()
+			synctest.Wait()
+			if len(others) > 0 {
+				t.Error("another reader is done before the response is stored")
+			}
+		}
+		r.serve(w, "/a")
+		wantBody(t, <-others, 200, "x")
+		wantBody(t, w.ResponseRecorder, 200, "x")
+		r.wantCalls(1)
+	})
+}
+
+// TestAnswerIsStoredFirst: only what is small, of known length and to be stored is sent before.
+func TestAnswerIsStoredFirst(t *testing.T) {
+	for name, resp := range map[string]func() *http.Response{
+		"long": func() *http.Response {
+			return response(200, strings.Repeat("x", 4<<10+1), "Cache-Control: max-age=60")
+		},
+		"of unknown length": func() *http.Response {
+			resp := response(200, "x", "Cache-Control: max-age=60")
+			resp.ContentLength = -1
+			return resp
+		},
+		"not stored": func() *http.Response { return response(200, "x", "Cache-Control: no-store") },
+		"failed":     func() *http.Response { return response(500, "x") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTwoParts(t, nil, func(t *testing.T, r *rig) {
+				r.origin.set(func(int, *http.Request) (*http.Response, error) { return resp(), nil })
+				w := promptWriter{httptest.NewRecorder(), func() { t.Error("sent before the fill has ended") }}
+				r.serve(w, "/a")
+				want, _ := io.ReadAll(resp().Body)
+				wantBody(t, w.ResponseRecorder, resp().StatusCode, string(want))
+			})
+		})
+	}
 }

@@ -45,6 +45,9 @@ type flight struct {
 	// here means that the fill runs on the goroutine of its reader: nobody else waits for what comes in between.
 	here    bool
 	slotted bool // has a fill place of the origin
+	// prompt is the writer of the reader here, nil if it is none. whole is a response that is to be committed once the reader has it, nil if none is.
+	prompt prompt
+	whole  *http.Response
 
 	// Guarded by flights.mu.
 	known        bool    // somebody may know the flight beside its reader

@@ -21,6 +21,7 @@ func (rd *read) direct() {
 func (rd *read) followOwn(fl *flight) {
 	func() {
 		defer fl.leaveFirst()
+		defer fl.completeHere() // if the reader did not come so far
 		rd.follow(fl)
 	}()
 	rd.own = nil

@@ -349,8 +349,14 @@ func (rd *read) follows(body *spoolReader, start, length int64) bool {
 	return true
 }
 
-// settled waits until a body that is all there is committed too: a client that comes back at once then finds the record.
+// settled waits until a body that is all there is committed too: a client that comes back at once then finds the record. A commit that was left to
+// this reader is done here, behind the answer.
 func (rd *read) settled(body *spoolReader) {
+	if fl := rd.own; fl != nil && fl.whole != nil {
+		fl.prompt.SendNow()
+		fl.completeHere()
+		return
+	}
 	for {
 		if b, err := body.next(); err != nil || len(b) > 0 || body.wait(rd.ctx) != nil {
 			return

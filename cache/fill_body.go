@@ -18,6 +18,8 @@ func (fl *flight) shared(ev *FillEvent, h head, resp *http.Response) fill.Outcom
 	h.spool.open(fl.c.object.Max, resp.ContentLength, fl.c.spooler)
 	fl.head = h
 	fl.reserve(h.spool)
+	later := fl.completesLater(resp)
+	fl.committing.Store(later)
 	if !h.failed && !h.admission.Shareable {
 		fl.c.states.mark(fl.key, h.at)
 	}
@@ -31,7 +33,8 @@ func (fl *flight) shared(ev *FillEvent, h head, resp *http.Response) fill.Outcom
 		h.spool.finish(err)
 		return fl.broken(ev, err)
 	}
-	if fl.completeLater(resp) {
+	if later {
+		fl.whole = resp
 		return fill.Outcome{}
 	}
 	out := fl.complete(ev, resp)

@@ -8,11 +8,11 @@ import (
 	"github.com/swrproxy/swrproxy/fill"
 )
 
-// promptBody is how long a body may be that its reader has before it is committed. With the head it finds room in a prompt writer's buffer.
-const promptBody = 4 << 10
+// promptSize is up to which length of fields and body a response is sent before it is committed: a prompt writer takes that and what is added to it.
+const promptSize = 6 << 10
 
-// prompt is a ResponseWriter that takes a small response without waiting for the client. SendNow sends what was written so far, as far as that is
-// possible without such a wait either.
+// prompt is a ResponseWriter that takes 8 KiB without waiting for the client. SendNow sends what was written so far, as far as that is possible without
+// such a wait either.
 type prompt interface {
 	SendNow()
 }
@@ -88,15 +88,22 @@ func (fl *flight) runHere(via brief) (over bool) {
 	return true
 }
 
-// completeLater leaves a response whose body has come to completeHere, if its reader can have it first: what the commit takes is a part of the
-// time that a reader alone on a processor waits for a small response.
-func (fl *flight) completeLater(resp *http.Response) bool {
+// completesLater tells whether a response whose body has come can be left to completeHere, because its reader can have it first: what the commit takes is
+// a part of the time that a reader alone on a processor waits for a small response. Who comes meanwhile waits for the commit.
+func (fl *flight) completesLater(resp *http.Response) bool {
 	h := &fl.head
-	if !fl.here || fl.prompt == nil || !h.admission.Store || h.failed || resp.ContentLength < 0 || resp.ContentLength > promptBody {
-		return false
+	return fl.here && fl.prompt != nil && h.admission.Store && !h.failed && resp.ContentLength >= 0 &&
+		resp.ContentLength+sizeOf(h.header) <= promptSize
+}
+
+// sizeOf is about how long header's lines are.
+func sizeOf(header http.Header) (n int64) {
+	for name, values := range header {
+		for _, v := range values {
+			n += int64(len(name) + len(v) + len(": \r\n"))
+		}
 	}
-	fl.whole = resp
-	return true
+	return n
 }
 
 // completeHere commits what was left by completeLater, and ends the fill.
@@ -109,6 +116,14 @@ func (fl *flight) completeHere() {
 	out := fl.guarded(func(ev *FillEvent) fill.Outcome { return fl.complete(ev, resp) })
 	fl.spool.finish(nil)
 	fl.end(out)
+}
+
+// answeredAhead answers a reader who comes while a response is committed that another reader may have already: it finds what that one was told is stored.
+func (rd *read) answeredAhead(fl *flight) bool {
+	if err := fl.spool.finished(rd.ctx); err != nil {
+		rd.clientGone()
+	}
+	return rd.answerIfServable(rd.lookAgain())
 }
 
 // patience is the constant, but no considerable part of a tenure.

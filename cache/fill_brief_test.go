@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -147,8 +148,8 @@ type goneWriter struct{ promptWriter }
 func (goneWriter) Write([]byte) (int, error) { return 0, errors.New("gone") }
 
 // serve is get with a writer; false means that the answer was broken off.
-func (r *rig) serve(w http.ResponseWriter, path string, fields ...string) (whole bool) {
-	req := httptest.NewRequest(http.MethodGet, "http://example.org"+path, nil)
+func (r *rig) serve(ctx context.Context, w http.ResponseWriter, path string, fields ...string) (whole bool) {
+	req := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://example.org"+path, nil)
 	for _, f := range fields {
 		name, value, _ := strings.Cut(f, ": ")
 		req.Header.Add(name, value)
@@ -196,7 +197,7 @@ func TestAnswerGoesFirst(t *testing.T) {
 				if c.gone {
 					out = goneWriter{w}
 				}
-				if whole := r.serve(out, "/a", c.fields...); whole == c.gone {
+				if whole := r.serve(t.Context(), out, "/a", c.fields...); whole == c.gone {
 					t.Errorf("answered %v", whole)
 				}
 				if sends != c.sends {
@@ -212,23 +213,59 @@ func TestAnswerGoesFirst(t *testing.T) {
 	}
 }
 
-// TestAnswerGoesFirstForOthersToo: who asks while an answer is sent shares it, and is done when it is stored.
-func TestAnswerGoesFirstForOthersToo(t *testing.T) {
+// TestAnswerMeansStored: who asks after an answer was sent that says so finds the response stored, and does not go to the origin.
+func TestAnswerMeansStored(t *testing.T) {
 	inTwoParts(t, nil, func(t *testing.T, r *rig) {
 		r.origin.set(at)
 		w := promptWriter{ResponseRecorder: httptest.NewRecorder()}
-		others := make(chan *httptest.ResponseRecorder, 1)
+		others := make(chan *httptest.ResponseRecorder, 2)
 		w.sent = func() {
 			go func() { others <- r.get("/a") }()
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				others <- r.do(ctx, http.MethodGet, "/a")
+			}()
 			synctest.Wait()
 			if len(others) > 0 {
-				t.Error("another reader is done before the response is stored")
+				t.Error("another reader is answered before the response is stored")
 			}
 		}
-		r.serve(w, "/a")
-		wantBody(t, <-others, 200, "x")
+		r.serve(t.Context(), w, "/a")
 		wantBody(t, w.ResponseRecorder, 200, "x")
+		for range cap(others) {
+			other := <-others
+			wantBody(t, other, 200, "x")
+			if status := other.Header().Get("Cache-Status"); !strings.Contains(status, "hit") {
+				t.Errorf("%s, want a hit", status)
+			}
+		}
 		r.wantCalls(1)
+	})
+}
+
+// TestLeavesBehindAnswer: a client that goes once it has its answer has not given up; nor does one that waits for a commit hang on it.
+func TestLeavesBehindAnswer(t *testing.T) {
+	inTwoParts(t, nil, func(t *testing.T, r *rig) {
+		r.origin.set(at)
+		ctx, leave := context.WithCancel(t.Context())
+		w := promptWriter{ResponseRecorder: httptest.NewRecorder()}
+		w.sent = func() {
+			leave()
+			if other := r.do(ctx, http.MethodGet, "/a"); other.Code != 0 {
+				t.Errorf("status %d, want a cut", other.Code)
+			}
+		}
+		r.serve(ctx, w, "/a")
+		wantBody(t, r.get("/a"), 200, "x")
+		r.wantCalls(1)
+		var gone []bool
+		for _, e := range r.notes.reads {
+			gone = append(gone, e.ClientGone)
+		}
+		if want := []bool{true, false, false}; !slices.Equal(gone, want) {
+			t.Errorf("clients gone %v, want %v", gone, want)
+		}
 	})
 }
 
@@ -236,7 +273,10 @@ func TestAnswerGoesFirstForOthersToo(t *testing.T) {
 func TestAnswerIsStoredFirst(t *testing.T) {
 	for name, resp := range map[string]func() *http.Response{
 		"long": func() *http.Response {
-			return response(200, strings.Repeat("x", 4<<10+1), "Cache-Control: max-age=60")
+			return response(200, strings.Repeat("x", 6<<10), "Cache-Control: max-age=60")
+		},
+		"long head": func() *http.Response {
+			return response(200, "x", "Cache-Control: max-age=60", "X: "+strings.Repeat("x", 6<<10))
 		},
 		"of unknown length": func() *http.Response {
 			resp := response(200, "x", "Cache-Control: max-age=60")
@@ -250,7 +290,7 @@ func TestAnswerIsStoredFirst(t *testing.T) {
 			inTwoParts(t, nil, func(t *testing.T, r *rig) {
 				r.origin.set(func(int, *http.Request) (*http.Response, error) { return resp(), nil })
 				w := promptWriter{httptest.NewRecorder(), func() { t.Error("sent before the fill has ended") }}
-				r.serve(w, "/a")
+				r.serve(t.Context(), w, "/a")
 				want, _ := io.ReadAll(resp().Body)
 				wantBody(t, w.ResponseRecorder, resp().StatusCode, string(want))
 			})

@@ -48,6 +48,8 @@ type flight struct {
 	// prompt is the writer of the reader here, nil if it is none. whole is a response that is to be committed once the reader has it, nil if none is.
 	prompt prompt
 	whole  *http.Response
+	// committing means that it may have it, and is not committed.
+	committing atomic.Bool
 
 	// Guarded by flights.mu.
 	known        bool    // somebody may know the flight beside its reader

@@ -54,6 +54,8 @@ type read struct {
 	status policy.CacheStatus
 	ev     ReadEvent
 	over   bool // no panic ended it
+	// answered means that the answer was sent while the client was there: it may go then.
+	answered bool
 }
 
 // serve answers one request. It is the whole of design section "one read, step by step".
@@ -108,7 +110,7 @@ func (rd *read) done() {
 	if rd.rule != nil {
 		rd.ev.Rule = rd.rule.name
 	}
-	if rd.ctx.Err() != nil {
+	if rd.ctx.Err() != nil && !rd.answered {
 		rd.ev.ClientGone = true
 	}
 	rd.c.obs.ReadDone(&rd.ev)

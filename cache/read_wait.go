@@ -31,6 +31,8 @@ func (rd *read) look() (answered bool) {
 	case fl == nil:
 	case fl != rd.seen && fl.outdated():
 		return rd.supersede(key)
+	case fl.committing.Load():
+		return rd.answeredAhead(fl)
 	case fl.ready() && !fl.stalled(now) && rd.mayJoin(fl, now):
 		return rd.join(fl)
 	}

@@ -353,6 +353,7 @@ func (rd *read) follows(body *spoolReader, start, length int64) bool {
 // this reader is done here, behind the answer.
 func (rd *read) settled(body *spoolReader) {
 	if fl := rd.own; fl != nil && fl.whole != nil {
+		rd.answered = rd.ctx.Err() == nil
 		fl.prompt.SendNow()
 		fl.completeHere()
 		return

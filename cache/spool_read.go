@@ -92,6 +92,24 @@ func (r *spoolReader) wait(ctx context.Context) error {
 	}
 }
 
+// finished waits until the body is whole or broken and what becomes of it is settled, or ctx ends.
+func (s *spool) finished(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		if s.done {
+			s.mu.Unlock()
+			return nil
+		}
+		wake := s.wakeChanLocked()
+		s.mu.Unlock()
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // dropLocked takes a reader out; the last one takes its place in the list.
 func (s *spool) dropLocked(r *spoolReader) {
 	end := len(s.readers) - 1

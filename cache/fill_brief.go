@@ -89,11 +89,12 @@ func (fl *flight) runHere(via brief) (over bool) {
 }
 
 // completesLater tells whether a response whose body has come can be left to completeHere, because its reader can have it first: what the commit takes is
-// a part of the time that a reader alone on a processor waits for a small response. Who comes meanwhile waits for the commit.
+// a part of the time that a reader alone waits for a small response. Who comes meanwhile waits for the commit. While other fills run the answers rather
+// go out close together, see followOwn.
 func (fl *flight) completesLater(resp *http.Response) bool {
 	h := &fl.head
 	return fl.here && fl.prompt != nil && h.admission.Store && !h.failed && resp.ContentLength >= 0 &&
-		resp.ContentLength+sizeOf(h.header) <= promptSize
+		resp.ContentLength+sizeOf(h.header) <= promptSize && fl.c.flights.running() == 1
 }
 
 // sizeOf is about how long header's lines are.

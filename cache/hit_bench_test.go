@@ -13,6 +13,7 @@ import (
 
 	"github.com/swrproxy/swrproxy/cache"
 	"github.com/swrproxy/swrproxy/cache/memory"
+	"github.com/swrproxy/swrproxy/internal/hugepages"
 	"github.com/swrproxy/swrproxy/policy"
 )
 
@@ -49,6 +50,7 @@ func benchPath(i int) string { return fmt.Sprint("/objects/", i) }
 // hitCache is a cache with n records in memory.
 func hitCache(b *testing.B, n int) *cache.Cache {
 	b.Helper()
+	hugepages.Advise(int64(n) * 2048)
 	c, store := benchStore(b, 4<<30)
 	now, body := time.Now().UTC(), make([]byte, 1024)
 	key := hitKey(b, c, store)

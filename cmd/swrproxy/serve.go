@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/swrproxy/swrproxy/internal/app"
+	"github.com/swrproxy/swrproxy/internal/hugepages"
 )
 
 var (
@@ -32,6 +33,7 @@ func serve(s *settings, p process) error {
 	if _, err := app.SetMemoryLimit(cfg); err != nil {
 		return err
 	}
+	hugepages.Advise(int64(cfg.Memory.Max) / 4 * 5) // records, and what they may grow by between two collections
 	a, err := app.New(cfg, app.Options{Out: p.out, Log: p.errs, Load: s.load, Version: version()})
 	if err != nil {
 		return err

@@ -220,12 +220,18 @@ func (sc *hitScratch) isDirect() bool {
 	return true
 }
 
+// writeSome writes what the socket takes of a and b, as one, and returns how much that was. What did not go out now meets the error, or the wait, again.
+func (c *conn) writeSome(a, b []byte) (sent int64) {
+	c.raw.begin(a, b, nil)
+	_ = c.raw.conn.Control(c.push)
+	sent = c.raw.sent
+	c.raw.end()
+	return sent
+}
+
 // writeBoth writes a and b as one.
 func (c *conn) writeBoth(a, b []byte) error {
-	c.raw.begin(a, b, nil)
-	_ = c.raw.conn.Control(c.push) // what did not go out now meets the error, or the wait, again
-	sent := c.raw.sent
-	c.raw.end()
+	sent := c.writeSome(a, b)
 	for _, p := range [2][]byte{a, b} {
 		k := min(sent, int64(len(p)))
 		sent -= k

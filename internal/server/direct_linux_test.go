@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +107,22 @@ var responders = map[string]http.HandlerFunc{
 	},
 	"flush":       func(w http.ResponseWriter, _ *http.Request) { writePieces(w, 3, 1); flushed(w); writePieces(w, 4, 1) },
 	"flush first": func(w http.ResponseWriter, _ *http.Request) { flushed(w); writePieces(w, 4, 1) },
+	"send now": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "9")
+		w.Header().Set("Content-Type", "a/b")
+		sentNow(w)
+		for range 3 {
+			writePieces(w, 3, 1)
+			sentNow(w)
+			sentNow(w)
+		}
+	},
+	"send now without length": func(w http.ResponseWriter, _ *http.Request) {
+		writePieces(w, 3, 1)
+		sentNow(w)
+		writePieces(w, 3000, 2)
+		sentNow(w)
+	},
 	"abort": func(w http.ResponseWriter, _ *http.Request) {
 		writePieces(w, 5<<10, 1)
 		flushed(w)
@@ -128,6 +145,12 @@ func writePieces(w http.ResponseWriter, size, n int) {
 }
 
 func flushed(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
+
+func sentNow(w http.ResponseWriter) {
+	if w, ok := w.(interface{ SendNow() }); ok {
+		w.SendNow()
+	}
+}
 
 // A request that goes to the handler directly is answered with the bytes that net/http gives. Only a Content-Length that is none is not passed on.
 func TestDirectAgrees(t *testing.T) {
@@ -216,6 +239,38 @@ func describe(r *http.Request) string {
 	var b strings.Builder
 	_ = r.Header.Write(&b)
 	return strings.Join([]string{r.Method, r.URL.String(), r.URL.Path, r.URL.RawPath, r.URL.RawQuery, r.Host, r.RequestURI, r.Proto, b.String()}, "|")
+}
+
+// SendNow waits neither for the handler's return nor for a client that takes nothing.
+func TestSendNow(t *testing.T) {
+	arrived, full := make(chan struct{}), make(chan struct{})
+	const many, part = 10_000, 4 << 10 // more than sockets hold
+	s := start(t, Options{Hits: &fixedHits{}}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(many*part))
+		unread := true
+		for n := range many {
+			_, _ = w.Write(pieces[:part])
+			sentNow(w)
+			switch {
+			case n == 0:
+				<-arrived
+			case unread && len(w.(*response).out) > 0:
+				unread = false
+				close(full)
+			}
+		}
+	}))
+	c := dial(t, s)
+	send(t, c, "GET / HTTP/1.1\r\n"+host+"\r\n")
+	r := bufio.NewReader(c)
+	if _, err := r.Peek(1); err != nil {
+		t.Fatal(err)
+	}
+	close(arrived)
+	<-full
+	if _, body := answer(t, r); len(body) != many*part {
+		t.Errorf("%d bytes came, want %d", len(body), many*part)
+	}
 }
 
 // A client that goes ends its request; one that only ends its side behind another request does not.

@@ -418,6 +418,15 @@ func (w *response) reusable() bool {
 	return !w.close && !short && w.err == nil
 }
 
+// SendNow sends what was written so far, as far as the client takes it at once: the rest goes with what follows. So a handler that has something to
+// do behind a small answer need not let the client wait for it. An error shows when the handler has returned.
+func (w *response) SendNow() {
+	if w.began && w.err == nil && len(w.out) > 0 {
+		n := w.conn.writeSome(w.out, nil)
+		w.out = w.out[:copy(w.out, w.out[n:])]
+	}
+}
+
 // send sends what waits in out.
 func (w *response) send() { w.sendWith(nil) }
 

@@ -179,11 +179,7 @@ func (s *spool) throttle(ctx context.Context) bool {
 			s.mu.Unlock()
 			return true
 		}
-		wake := s.wakeChanLocked()
-		s.mu.Unlock()
-		select {
-		case <-wake:
-		case <-ctx.Done():
+		if s.sleepLocked(ctx) != nil {
 			return false
 		}
 	}
@@ -261,6 +257,32 @@ func (s *spool) wakeLocked() {
 	if s.wake != nil {
 		close(s.wake)
 		s.wake = nil
+	}
+}
+
+// finished waits until the body is whole or broken and what becomes of it is settled, or ctx ends.
+func (s *spool) finished(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		if s.done {
+			s.mu.Unlock()
+			return nil
+		}
+		if err := s.sleepLocked(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// sleepLocked gives the lock back and waits until something has changed, or ctx ends.
+func (s *spool) sleepLocked(ctx context.Context) error {
+	wake := s.wakeChanLocked()
+	s.mu.Unlock()
+	select {
+	case <-wake:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

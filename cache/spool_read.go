@@ -82,32 +82,7 @@ func (r *spoolReader) wait(ctx context.Context) error {
 		r.s.mu.Unlock()
 		return nil
 	}
-	wake := r.s.wakeChanLocked()
-	r.s.mu.Unlock()
-	select {
-	case <-wake:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// finished waits until the body is whole or broken and what becomes of it is settled, or ctx ends.
-func (s *spool) finished(ctx context.Context) error {
-	for {
-		s.mu.Lock()
-		if s.done {
-			s.mu.Unlock()
-			return nil
-		}
-		wake := s.wakeChanLocked()
-		s.mu.Unlock()
-		select {
-		case <-wake:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+	return r.s.sleepLocked(ctx)
 }
 
 // dropLocked takes a reader out; the last one takes its place in the list.

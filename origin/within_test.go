@@ -60,16 +60,22 @@ func TestWithinWhole(t *testing.T) {
 		return true
 	}))
 	for range 3 {
-		resp, rest, err := within(t, p, time.Minute)
-		if rest != nil {
-			t.Fatal("a rest is left")
-		}
-		wantAnswer(t, resp, err, "ok")
+		wantWhole(t, p)
 	}
 	wantIdle(t, p)
 	if conns.Load() != 1 {
 		t.Errorf("%d connections, want 1", conns.Load())
 	}
+}
+
+// wantWhole makes an exchange that needs no rest.
+func wantWhole(t *testing.T, p *Pool) {
+	t.Helper()
+	resp, rest, err := within(t, p, time.Minute)
+	if rest != nil {
+		t.Fatal("a rest is left")
+	}
+	wantAnswer(t, resp, err, "ok")
 }
 
 // TestWithinWithoutConnection: nothing is dialled before rest.

@@ -43,6 +43,7 @@ bench: ## Go benchmarks, compared with integration/bench/base.txt
 
 bench-peers: ## the proxy against nginx and Varnish (needs Debian, root and two idle cores), writes docs/performance.md
 	$(GO) run ./integration/bench
+	$(GO) run ./integration/bench lookup
 
 lint: ## gofumpt, vet, staticcheck
 	@out=$$($(GO) tool gofumpt -l .); if [ -n "$$out" ]; then echo "not formatted with gofumpt:"; echo "$$out"; exit 1; fi

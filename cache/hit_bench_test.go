@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"runtime/metrics"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +31,7 @@ func BenchmarkHitAmong(b *testing.B) {
 			targets[i] = []byte(benchPath(order[i]))
 		}
 		rest()
-		for _, read := range []int{few, n} {
+		for _, read := range slices.Compact([]int{few, n}) {
 			b.Run(fmt.Sprintf("keys=%d/read=%d", n, read), func(b *testing.B) {
 				q := cache.HitRequest{Method: http.MethodGet, Host: []byte("example.org"), At: time.Now()}
 				var a cache.HitAnswer

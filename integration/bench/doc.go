@@ -8,6 +8,8 @@
 //	go run ./integration/bench -scenario purge        hits during a soft purge; only by name too
 //	go run ./integration/bench -rounds 7 -duration 3s
 //	go run ./integration/bench -patience 10s          puts off and repeats runs that other processes disturb
+//	go run ./integration/bench -scenario gc-natural   the same over minutes, with collections as they come
+//	go run ./integration/bench lookup                 what a hit takes between its system calls; writes the page, too
 //	go run ./integration/bench page                   writes docs/performance.md anew from the last figures
 //	go run ./integration/bench micro                  Go benchmarks, compared by benchstat with base.txt
 //	go run ./integration/bench micro -save            the same, as the new base.txt

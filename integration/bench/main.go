@@ -40,20 +40,29 @@ func main() {
 	defer stop()
 	_, file, _, _ := runtime.Caller(0)
 	here := filepath.Dir(file)
-	var err error
-	if len(os.Args) > 1 && os.Args[1] == "micro" {
-		err = micro(ctx, here, os.Args[2:])
-	} else if len(os.Args) > 1 && os.Args[1] == "page" {
-		err = rewrite(here)
-	} else if len(os.Args) > 2 && os.Args[1] == "crowd" {
-		err = serveCrowd(os.Args[2])
-	} else {
-		err = peers(ctx, readOptions(here))
-	}
-	if err != nil {
+	if err := run(ctx, here, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		stop()
 		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, here string, args []string) error {
+	what := ""
+	if len(args) > 0 {
+		what = args[0]
+	}
+	switch {
+	case what == "micro":
+		return micro(ctx, here, args[1:])
+	case what == "lookup":
+		return lookup(ctx, here)
+	case what == "page":
+		return rewrite(here)
+	case what == "crowd" && len(args) > 1:
+		return serveCrowd(args[1])
+	default:
+		return peers(ctx, readOptions(here))
 	}
 }
 

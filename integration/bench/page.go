@@ -17,11 +17,16 @@ type page struct {
 	file, results string
 	last          []result
 	machine       string
+	lookups       string
 }
 
 // openPage reads the last figures.
 func openPage(o options) (*page, error) {
 	p := &page{file: o.page, results: o.results, machine: machine()}
+	var err error
+	if p.lookups, err = lookups(o.here); err != nil {
+		return nil, err
+	}
 	if o.results == "" {
 		return p, nil
 	}
@@ -80,7 +85,7 @@ func (p *page) text() string {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", s.title, j.than, j.wanted(), j.figure(), j.verdict(), j.figureCPU())
 		}
 	}
-	b.WriteString("\n## Machine\n\n" + p.machine + "\n## Figures\n\n")
+	b.WriteString("\n" + p.lookups + "## Machine\n\n" + p.machine + "\n## Figures\n\n")
 	for _, r := range p.last {
 		b.WriteString(table(r) + "\n")
 	}
@@ -104,7 +109,7 @@ func (p *page) text() string {
 // rewrite makes the page anew from the last figures.
 func rewrite(here string) error {
 	root := filepath.Join(here, "..", "..")
-	p, err := openPage(options{page: filepath.Join(root, "docs", "performance.md"), results: filepath.Join(here, "results.json")})
+	p, err := openPage(options{here: here, page: filepath.Join(root, "docs", "performance.md"), results: filepath.Join(here, "results.json")})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/swrproxy/swrproxy/cache"
@@ -98,6 +99,7 @@ func TestLostBodyIsAMiss(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, r *rig) {
 		r.origin.set(after(0, numbered("Cache-Control: max-age=1, stale-while-revalidate=60, stale-if-error=60")))
 		lose := func() {
+			synctest.Wait() // a fill that is ending can still be joined
 			r.store.Walk(func(rec *cache.Record) bool {
 				bad := *rec
 				bad.Body = cache.SourceBody(lostBody{}, rec.Body.Size())

@@ -7,7 +7,7 @@
 // [Advise] asks for the heap's next so many bytes. Go's heap takes the lowest free addresses, so that it is enough to have been there once: a piece is allocated,
 // advised, and freed before anything has touched it. It costs a collection, and no memory but the runtime's own tables, a thousandth of the
 // piece. Call it at the start, before the heap is large. It does nothing where
-// the system has another mode, where it would not give so much address space (strict overcommit), where GODEBUG has disablethp=1, for less than [Least], and
+// the system has another mode, where it would not give twice as much address space (strict overcommit, ulimit -v), where GODEBUG has disablethp=1, for less than [Least], and
 // on systems other than Linux. Nothing depends on it but speed.
 package hugepages
 

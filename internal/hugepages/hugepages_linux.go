@@ -40,14 +40,17 @@ func most() int64 {
 	n := debug.SetMemoryLimit(-1) / 4 * 3
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) == nil {
-		n = min(n, int64(info.Totalram)/2*int64(info.Unit))
+		n = min(n, (int64(info.Totalram)*int64(info.Unit)-spare)/2) // what reservable asks for is no more than there is
 	}
 	return n
 }
 
-// reservable tells whether the system would give so much address space; Go's runtime ends the process if it does not.
+// spare is what the runtime may need of address space beside the piece: its tables for it, and arenas of 64 MiB that it reserves whole.
+const spare = 512 << 20
+
+// reservable tells whether the system would give so much address space, and as much again: Go's runtime ends the process if it does not get what it needs.
 func reservable(n int64) bool {
-	b, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	b, err := unix.Mmap(-1, 0, int(2*n+spare), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	return err == nil && unix.Munmap(b) == nil
 }
 

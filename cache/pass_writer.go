@@ -1,7 +1,9 @@
 package cache
 
 import (
+	"bufio"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 )
@@ -11,9 +13,18 @@ import (
 type heldWriter struct {
 	countedWriter
 
+	hijacked bool // the connection is not the server's any more
+
 	mu     sync.Mutex // guards following
 	status int        // of the head that waits; 0 if none does
 	broke  error      // why the body broke off while it waited
+}
+
+// Hijack is for [http.ResponseController]: an upgrade.
+func (w *heldWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, rw, err := http.NewResponseController(w.countedWriter.ResponseWriter).Hijack()
+	w.hijacked = err == nil
+	return c, rw, err
 }
 
 // WriteHeader holds a final head back.
@@ -64,7 +75,7 @@ func (w *heldWriter) end() error {
 // show sends what there is of an answer that was broken off later, so that its client sees a status and how far it came. ReverseProxy has
 // ended its flushing when it panics.
 func (w *heldWriter) show() {
-	if w.rd.ev.Err != nil {
+	if w.rd.ev.Err != nil && !w.hijacked {
 		_ = http.NewResponseController(w.countedWriter.ResponseWriter).Flush() // the client may be gone as well
 	}
 }

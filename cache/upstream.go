@@ -43,7 +43,13 @@ func (p proxied) pass(rd *read) {
 			out.watch(resp)
 			return nil
 		},
-		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { rd.passFailed(err) },
+		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
+			if out.hijacked { // the origin has agreed, and the client went before it knew
+				rd.ev.ClientGone = true
+				return
+			}
+			rd.passFailed(err)
+		},
 	}
 	defer out.show()
 	proxy.ServeHTTP(out, rd.r)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 )
 
 // heldWriter keeps the head of a passed response back until something follows it: a body that turns out to be broken before that is
@@ -13,7 +14,8 @@ import (
 type heldWriter struct {
 	countedWriter
 
-	hijacked bool // the connection is not the server's any more
+	hijacked bool    // the connection is not the server's any more
+	upload   *upload // the request's content, nil without
 
 	mu     sync.Mutex // guards following
 	status int        // of the head that waits; 0 if none does
@@ -60,6 +62,7 @@ func (w *heldWriter) release() bool {
 		return false
 	}
 	if w.status != 0 {
+		w.dontWait()
 		w.countedWriter.WriteHeader(w.status)
 		w.status = 0
 	}
@@ -77,6 +80,50 @@ func (w *heldWriter) end() error {
 func (w *heldWriter) show() {
 	if w.rd.ev.Err != nil && !w.hijacked {
 		_ = http.NewResponseController(w.countedWriter.ResponseWriter).Flush() // the client may be gone as well
+	}
+}
+
+// upload is a request's content on its way to the origin.
+type upload struct {
+	io.ReadCloser
+	ended atomic.Bool // all of it was read, or what there is
+}
+
+func (u *upload) Read(p []byte) (int, error) {
+	n, err := u.ReadCloser.Read(p)
+	if err != nil {
+		u.ended.Store(true)
+	}
+	return n, err
+}
+
+// watchUpload returns r with content of which is known whether it has ended.
+func (w *heldWriter) watchUpload(r *http.Request) *http.Request {
+	if r.ContentLength == 0 {
+		return r
+	}
+	w.upload = &upload{ReadCloser: r.Body}
+	r = r.WithContext(r.Context())
+	r.Body = w.upload
+	return r
+}
+
+// early tells whether the answer comes before the end of the request.
+func (w *heldWriter) early() bool { return w.upload != nil && !w.upload.ended.Load() }
+
+// dontWait makes an early answer the last one on its connection: net/http would read the rest of the request before it sends any other, and a client that does
+// not know the answer may take its time with that, or wait for it.
+func (w *heldWriter) dontWait() {
+	if w.early() && w.rd.r.ProtoMajor == 1 {
+		w.rd.last = true
+		w.Header().Set("Connection", "close")
+	}
+}
+
+// sendEarly sends an early answer that is complete: ReverseProxy, too, waits for the rest of the request behind it.
+func (w *heldWriter) sendEarly() {
+	if w.early() {
+		_ = w.FlushError() // as in show
 	}
 }
 
@@ -116,6 +163,13 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 		return n, nil // these are sent first
 	}
 	return 0, b.end()
+}
+
+// Close is called when all of the body is copied, or none will be.
+func (b *watchedBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.w.sendEarly()
+	return err
 }
 
 // end is how the body ends for ReverseProxy.

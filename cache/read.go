@@ -54,6 +54,7 @@ type read struct {
 	status policy.CacheStatus
 	ev     ReadEvent
 	over   bool // no panic ended it
+	last   bool // the connection closes behind the answer
 	// answered means that the answer was sent while the client was there: it may go then.
 	answered bool
 }

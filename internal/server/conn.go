@@ -22,6 +22,7 @@ type conn struct {
 	tcp    tcp      // inner if it is TCP without TLS, else nil
 	raw    *rawIO   // reads and writes tcp, nil without it or where the system has none
 	server *Server
+	held   held // by writes to tcp
 
 	buf     []byte // buf[r:w] was read and not yet handed on
 	r, w    int

@@ -76,28 +76,6 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return c.inner.SetWriteDeadline(t)
 }
 
-// armWrite gives the next write its limit. Moving a deadline costs more than a small write's own bookkeeping, so one with
-// three quarters left is kept unless renew is set.
-func (c *conn) armWrite(renew bool) { c.armWriteAt(time.Now(), renew) }
-
-func (c *conn) armWriteAt(now time.Time, renew bool) {
-	idle := c.server.o.WriteIdle
-	if idle == 0 {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !renew && c.writeArmed.Sub(now) >= idle-idle/4 {
-		return
-	}
-	deadline := now.Add(idle)
-	if !c.writeUser.IsZero() && c.writeUser.Before(deadline) {
-		deadline = c.writeUser
-	}
-	c.writeArmed = deadline
-	_ = c.inner.SetWriteDeadline(deadline) // a closed connection says so at the write
-}
-
 // writeOver tells whether a timed-out write has met a deadline that somebody set, and not only the idle limit.
 func (c *conn) writeOver() bool {
 	c.mu.Lock()

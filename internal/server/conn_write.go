@@ -1,40 +1,56 @@
 package server
 
 import (
-	"errors"
 	"io"
 	"os"
 	"syscall"
 	"time"
 )
 
-// tlsPiece is how much is written to a TLS connection under one deadline: a TLS connection cannot go on after a write
-// that timed out, so progress can only be seen between writes. It is the size of a record.
-const tlsPiece = 16 << 10
-
 // Write writes all of b. It fails only if the client takes no byte for Options.WriteIdle.
 func (c *conn) Write(b []byte) (n int, err error) {
-	for renew := false; ; renew = true {
-		piece := b[n:]
-		if c.tcp == nil && len(piece) > tlsPiece {
-			piece = piece[:tlsPiece]
-		}
-		c.armWrite(renew && c.tcp != nil)
-		m, err := c.inner.Write(piece)
+	if c.tcp == nil {
+		return c.inner.Write(b) // the tlsLink has the same limit
+	}
+	w := new(writeWait)
+	defer c.endWait(w)
+	for {
+		c.armWrite(w)
+		m, err := c.tcp.Write(b[n:])
 		n += m
-		if err != nil && !c.goOn(int64(m), err) {
+		if err == nil || !c.goOn(w, int64(m), err) {
 			return n, err
-		}
-		if n == len(b) {
-			return n, nil
 		}
 	}
 }
 
-// goOn tells whether a write that ended early may continue: it timed out, but something went out.
-func (c *conn) goOn(wrote int64, err error) bool {
-	return c.tcp != nil && wrote > 0 && errors.Is(err, os.ErrDeadlineExceeded) && !c.writeOver()
+// armWrite gives a wait its limit.
+func (c *conn) armWrite(w *writeWait) {
+	idle := c.server.o.WriteIdle
+	if idle == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if w.fits(c.writeArmed.Sub(now), idle) {
+		return
+	}
+	c.writeArmed = nearer(now.Add(w.span(idle)), c.writeUser)
+	_ = c.tcp.SetWriteDeadline(c.writeArmed) // a closed connection says so at the write
 }
+
+// goOn tells whether a write that ended early may continue: the client takes bytes, and no deadline that somebody set has come.
+func (c *conn) goOn(w *writeWait, wrote int64, err error) bool {
+	idle := c.server.o.WriteIdle
+	if idle == 0 || c.writeOver() || !w.goOn(c.tcp, wrote, err) {
+		return false
+	}
+	c.held.after(w, idle)
+	return true
+}
+
+func (c *conn) endWait(w *writeWait) { c.held.after(w, c.server.o.WriteIdle) }
 
 // ReadFrom lets net/http use sendfile for files, and splice for what was hijacked.
 func (c *conn) ReadFrom(src io.Reader) (int64, error) {
@@ -83,11 +99,11 @@ func (c *conn) sendFile(f file, src io.Reader) (n int64, err error) {
 		return io.Copy(writerOnly{c}, src)
 	}
 	limited, total := limitOf(src)
-	for renew := false; ; renew = true {
-		c.armWrite(renew)
+	for w := new(writeWait); ; {
+		c.armWrite(w)
 		m, err := c.tcp.ReadFrom(src)
 		n += m
-		if err == nil || !c.goOn(m, err) {
+		if err == nil || !c.goOn(w, m, err) {
 			return n, err
 		}
 		// Without sendfile, ReadFrom has read more than it wrote.

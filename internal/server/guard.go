@@ -3,6 +3,7 @@ package server
 import (
 	"io"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -10,18 +11,23 @@ import (
 const guardPiece = 16 << 10
 
 // guard bounds silence on one HTTP/2 stream, where many streams share a connection and its deadlines cannot do it. It aborts the stream when
-// a write waits too long for the client's window, or a read for the client's data. Used by the handler's goroutines as the writer it
-// wraps is: one at a time.
+// a write waits too long for the client's window, or a read for the client's data. A write that waits because the connection's do is left to the
+// connection's own limit. Used by the handler's goroutines as the writer it wraps is: one at a time.
 type guard struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	idle    time.Duration
-	timer   *time.Timer
+	held    *held // nil if the connection tells nothing
 	body    *guardedBody
+
+	mu    sync.Mutex // guards following
+	timer *time.Timer
+	waits bool // a write is under way
 }
 
 func (s *Server) guard(w http.ResponseWriter, r *http.Request) *guard {
 	g := &guard{ResponseWriter: w, control: http.NewResponseController(w), idle: s.o.WriteIdle}
+	g.held, _ = r.Context().Value(heldKey{}).(*held)
 	if r.ContentLength != 0 && s.o.ReadBodyIdle > 0 {
 		g.body = &guardedBody{ReadCloser: r.Body, control: g.control, idle: s.o.ReadBodyIdle}
 		r.Body = g.body
@@ -57,19 +63,36 @@ func (g *guard) Write(b []byte) (n int, err error) {
 func (g *guard) ReadFrom(src io.Reader) (int64, error) { return io.Copy(writerOnly{g}, src) }
 
 func (g *guard) arm() {
-	switch {
-	case g.idle == 0:
-	case g.timer == nil:
-		g.timer = time.AfterFunc(g.idle, g.abort)
-	default:
-		g.timer.Reset(g.idle)
+	if g.idle == 0 {
+		return
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.waits = true
+	if g.timer == nil {
+		g.timer = time.AfterFunc(g.idle, g.abort)
+		return
+	}
+	g.timer.Reset(g.idle)
 }
 
 // abort makes the write that waits fail.
-func (g *guard) abort() { _ = g.control.SetWriteDeadline(time.Unix(1, 0)) }
+func (g *guard) abort() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case !g.waits:
+	case g.held != nil && g.held.still():
+		g.timer.Reset(g.idle)
+	default:
+		_ = g.control.SetWriteDeadline(time.Unix(1, 0))
+	}
+}
 
 func (g *guard) stop() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.waits = false
 	if g.timer != nil {
 		g.timer.Stop()
 	}

@@ -1,28 +1,63 @@
 package server
 
 import (
+	"context"
+	"crypto/tls"
+	"net"
 	"sync"
 	"time"
 )
 
-// tlsLink is a link under TLS. HTTP/2 in net/http gives each write a deadline and takes it away again, and each time Go's poller would move a timer;
-// this one leaves a deadline where it is until a write would have noticeably less time than it should. Safe for concurrent use.
+// tlsLink is a link under TLS. It keeps the idle limit of writes, because crypto/tls cannot go on after a write that timed out: here such a write waits
+// on for as long as the client takes bytes, and TLS never hears of it. A deadline that somebody sets comes on top and is exact.
+// Safe for concurrent use.
 type tlsLink struct {
 	link
+	held held
 
-	mu      sync.Mutex // guards following
-	writing int        // writes under way
-	want    time.Time  // their deadline, as last set
-	armed   time.Time  // the one that the connection has
+	mu      sync.Mutex    // guards following
+	idle    time.Duration // how long a write may wait for a client that takes nothing, 0 for ever
+	writing int           // writes under way
+	user    time.Time     // the deadline that was set
+	armed   time.Time     // the one that the connection has
+	wait    writeWait     // of the write under way, or the last
+	failed  error         // of a write: TLS cannot go on after half a record, and its last words need not wait as well
+}
+
+// connContext makes a connection ready for net/http: it gives one under TLS its idle limit, and lets the guards of HTTP/2 streams see how its writes
+// fare.
+func (s *Server) connContext(ctx context.Context, c net.Conn) context.Context {
+	switch c := c.(type) {
+	case *conn:
+		return context.WithValue(ctx, heldKey{}, &c.held)
+	case tlsHTTP1:
+		limitWrites(c.tls, s.o.WriteIdle)
+	case *tls.Conn:
+		if l := limitWrites(c, s.o.WriteIdle); l != nil {
+			return context.WithValue(ctx, heldKey{}, &l.held)
+		}
+	}
+	return ctx
+}
+
+func limitWrites(c *tls.Conn, idle time.Duration) *tlsLink {
+	l, ok := c.NetConn().(*tlsLink)
+	if !ok {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.idle = idle
+	return l
 }
 
 // SetWriteDeadline bounds writes, also one that is under way.
 func (l *tlsLink) SetWriteDeadline(t time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.want = t
+	l.user = t
 	if l.writing == 0 {
-		return nil
+		return nil // the next write sees to it
 	}
 	return l.armLocked()
 }
@@ -35,35 +70,69 @@ func (l *tlsLink) SetDeadline(t time.Time) error {
 	return l.SetWriteDeadline(t)
 }
 
-// Write waits no longer than until the deadline, or a quarter of its time less.
-func (l *tlsLink) Write(p []byte) (int, error) {
+// Write writes all of p, unless the client takes nothing for the idle limit or the deadline comes.
+func (l *tlsLink) Write(p []byte) (n int, err error) {
 	if err := l.begin(); err != nil {
 		return 0, err
 	}
-	defer l.end()
-	return l.link.Write(p)
+	for {
+		m, err := l.link.Write(p[n:])
+		n += m
+		if err == nil || !l.goOn(m, err) {
+			l.end(m, err)
+			return n, err
+		}
+	}
 }
 
 func (l *tlsLink) begin() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.failed != nil {
+		return l.failed
+	}
+	l.wait.resume(l.idle)
+	if err := l.armLocked(); err != nil {
+		return err
+	}
 	l.writing++
-	if l.armed.Equal(l.want) {
-		return nil
-	}
-	if left := time.Until(l.want); !l.armed.IsZero() && !l.want.Before(l.armed) && l.want.Sub(l.armed) <= left/4 {
-		return nil
-	}
-	return l.armLocked()
+	return nil
 }
 
-func (l *tlsLink) end() {
+func (l *tlsLink) end(wrote int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.writing--
+	l.wait.sent(wrote)
+	if err != nil {
+		l.failed = err
+	}
+	l.held.after(&l.wait, l.idle)
 }
 
+// goOn tells whether a write that ended early has a new deadline and may continue.
+func (l *tlsLink) goOn(wrote int, err error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.idle == 0 || past(l.user) || !l.wait.goOn(l.Conn, int64(wrote), err) {
+		return false
+	}
+	l.held.after(&l.wait, l.idle)
+	return l.armLocked() == nil
+}
+
+// armLocked gives the connection the deadline of the wait, unless the one that it has will do.
 func (l *tlsLink) armLocked() error {
-	l.armed = l.want
-	return l.link.SetWriteDeadline(l.want)
+	deadline := l.user
+	if l.idle > 0 {
+		now := time.Now()
+		if deadline = nearer(now.Add(l.wait.span(l.idle)), l.user); !deadline.Equal(l.user) && l.wait.fits(l.armed.Sub(now), l.idle) {
+			return nil
+		}
+	}
+	if deadline.Equal(l.armed) {
+		return nil
+	}
+	l.armed = deadline
+	return l.link.SetWriteDeadline(deadline)
 }

@@ -91,11 +91,11 @@ func (s *Server) newHTTP() *http.Server {
 		MaxHeaderBytes:    s.o.MaxHeaderBytes,
 		ErrorLog:          s.say.standard(),
 		ConnState:         connState,
+		ConnContext:       s.connContext,
 		Protocols:         protocols,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams,
 			SendPingTimeout:      s.o.IdleTimeout / 2,
-			WriteByteTimeout:     s.o.WriteIdle,
 		},
 	}
 }

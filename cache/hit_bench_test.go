@@ -22,7 +22,7 @@ import (
 // over and over, and all in random order, for each of which the processor has to wait for its memory.
 func BenchmarkHitAmong(b *testing.B) {
 	const few = 1000
-	hugepages.Advise(hitBudget / 4 * 5) // as the proxy does
+	hugepages.Advise(hitBudget / 4 * 5) // as the proxy does with memory.huge_pages
 	for _, n := range []int{few, 1_000_000} {
 		c := hitCache(b, n)
 		order := rand.New(rand.NewPCG(1, 2)).Perm(n)

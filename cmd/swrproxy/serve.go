@@ -33,7 +33,9 @@ func serve(s *settings, p process) error {
 	if _, err := app.SetMemoryLimit(cfg); err != nil {
 		return err
 	}
-	hugepages.Advise(int64(cfg.Memory.Max) / 4 * 5) // records, and what they may grow by between two collections
+	if cfg.Memory.HugePages {
+		hugepages.Advise(int64(cfg.Memory.Max) / 4 * 5) // records, and what they may grow by between two collections
+	}
 	a, err := app.New(cfg, app.Options{Out: p.out, Log: p.errs, Load: s.load, Version: version()})
 	if err != nil {
 		return err

@@ -71,6 +71,8 @@ type Log struct {
 // Memory is the memory tier.
 type Memory struct {
 	Max Size `yaml:"max" is:"positive"`
+	// HugePages asks the system to keep the tier in pages of 2 MiB.
+	HugePages bool `yaml:"huge_pages"`
 }
 
 // Disk is the disk tier. No path means that there is none.

@@ -33,9 +33,7 @@ func fieldsWithout(h http.Header, dropped func(name string) bool) Fields {
 			continue
 		}
 		names = append(names, name)
-		for _, v := range values {
-			size += len(name) + len(v) + len(": \r\n")
-		}
+		size += linesSize(name, values)
 	}
 	slices.Sort(names)
 	var b strings.Builder
@@ -46,6 +44,14 @@ func fieldsWithout(h http.Header, dropped func(name string) bool) Fields {
 		}
 	}
 	return FieldsOf(b.String())
+}
+
+// linesSize is how long the lines of one field are.
+func linesSize(name string, values []string) (n int) {
+	for _, v := range values {
+		n += len(name) + len(v) + len(": \r\n")
+	}
+	return n
 }
 
 func writeField(b *strings.Builder, name, value string) {

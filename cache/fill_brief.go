@@ -100,14 +100,12 @@ func (fl *flight) completesLater(resp *http.Response) bool {
 // sizeOf is about how long header's lines are.
 func sizeOf(header http.Header) (n int64) {
 	for name, values := range header {
-		for _, v := range values {
-			n += int64(len(name) + len(v) + len(": \r\n"))
-		}
+		n += int64(linesSize(name, values))
 	}
 	return n
 }
 
-// completeHere commits what was left by completeLater, and ends the fill.
+// completeHere commits what was left by completesLater, and ends the fill.
 func (fl *flight) completeHere() {
 	resp := fl.whole
 	if resp == nil {

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 )
 
 // heldWriter keeps the head of a passed response back until something follows it: a body that turns out to be broken before that is
@@ -14,8 +13,7 @@ import (
 type heldWriter struct {
 	countedWriter
 
-	hijacked bool    // the connection is not the server's any more
-	upload   *upload // the request's content, nil without
+	hijacked bool // the connection is not the server's any more
 
 	mu     sync.Mutex // guards following
 	status int        // of the head that waits; 0 if none does
@@ -62,7 +60,7 @@ func (w *heldWriter) release() bool {
 		return false
 	}
 	if w.status != 0 {
-		w.dontWait()
+		w.rd.dontWait()
 		w.countedWriter.WriteHeader(w.status)
 		w.status = 0
 	}
@@ -83,46 +81,9 @@ func (w *heldWriter) show() {
 	}
 }
 
-// upload is a request's content on its way to the origin.
-type upload struct {
-	io.ReadCloser
-	ended atomic.Bool // all of it was read, or what there is
-}
-
-func (u *upload) Read(p []byte) (int, error) {
-	n, err := u.ReadCloser.Read(p)
-	if err != nil {
-		u.ended.Store(true)
-	}
-	return n, err
-}
-
-// watchUpload returns r with content of which is known whether it has ended.
-func (w *heldWriter) watchUpload(r *http.Request) *http.Request {
-	if r.ContentLength == 0 {
-		return r
-	}
-	w.upload = &upload{ReadCloser: r.Body}
-	r = r.WithContext(r.Context())
-	r.Body = w.upload
-	return r
-}
-
-// early tells whether the answer comes before the end of the request.
-func (w *heldWriter) early() bool { return w.upload != nil && !w.upload.ended.Load() }
-
-// dontWait makes an early answer the last one on its connection: net/http would read the rest of the request before it sends any other, and a client that does
-// not know the answer may take its time with that, or wait for it.
-func (w *heldWriter) dontWait() {
-	if w.early() && w.rd.r.ProtoMajor == 1 {
-		w.rd.last = true
-		w.Header().Set("Connection", "close")
-	}
-}
-
 // sendEarly sends an early answer that is complete: ReverseProxy, too, waits for the rest of the request behind it.
 func (w *heldWriter) sendEarly() {
-	if w.early() {
+	if w.rd.early() {
 		_ = w.FlushError() // as in show
 	}
 }

@@ -53,8 +53,8 @@ type read struct {
 
 	status policy.CacheStatus
 	ev     ReadEvent
-	over   bool // no panic ended it
-	last   bool // the connection closes behind the answer
+	over   bool    // no panic ended it
+	upload *upload // the request's content while it is passed on, nil without
 	// answered means that the answer was sent while the client was there: it may go then.
 	answered bool
 }

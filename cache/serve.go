@@ -221,9 +221,7 @@ func (rd *read) reject(status int, why policy.Reason, result Result) {
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(len(text)))
-	if rd.last {
-		h.Set("Connection", "close")
-	}
+	rd.dontWait()
 	rd.writeHeader(status)
 	if rd.r.Method != http.MethodHead {
 		rd.write([]byte(text))

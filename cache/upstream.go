@@ -48,13 +48,12 @@ func (p proxied) pass(rd *read) {
 				rd.ev.ClientGone = true
 				return
 			}
-			out.dontWait()
 			rd.passFailed(err)
 			out.sendEarly()
 		},
 	}
 	defer out.show()
-	proxy.ServeHTTP(out, out.watchUpload(rd.r))
+	proxy.ServeHTTP(out, rd.watchUpload())
 	if err := out.end(); err != nil {
 		clear(rd.w.Header())
 		rd.passFailed(err)

@@ -1,12 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -43,22 +43,19 @@ var lookupRows = []lookupRow{
 // lookup runs the benchmarks of look-ups, keeps what they say, and writes the page anew.
 func lookup(ctx context.Context, here string) error {
 	root := filepath.Join(here, "..", "..")
-	var all []byte
+	var out bytes.Buffer
 	for range lookupRounds {
-		for _, run := range [][2]string{{"internal/server", "BenchmarkHit$"}, {"cache", "BenchmarkHitAmong"}} {
-			cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", run[1], "-benchmem", "-benchtime", "500ms", "./"+run[0])
-			cmd.Dir, cmd.Stderr = root, os.Stderr
-			out, err := cmd.Output()
-			if err != nil {
-				return fmt.Errorf("go test -bench %s: %w", run[1], err)
+		for _, run := range [][2]string{{"./internal/server", "BenchmarkHit$"}, {"./cache", "BenchmarkHitAmong"}} {
+			if err := goBenchmarks(ctx, root, &out, run[1], "500ms", 1, run[0]); err != nil {
+				return err
 			}
-			all = append(all, benchmarkLines(out)...)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(here, lookupFile), all, 0o644); err != nil {
+	lines := benchmarkLines(out.Bytes())
+	if err := os.WriteFile(filepath.Join(here, lookupFile), lines, 0o644); err != nil {
 		return err
 	}
-	fmt.Print(lookupTable(all))
+	fmt.Print(lookupTable(lines))
 	return rewrite(here)
 }
 

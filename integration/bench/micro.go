@@ -33,18 +33,25 @@ func micro(ctx context.Context, here string, args []string) error {
 	if err != nil {
 		return err
 	}
-	goTest := []string{"test", "-run", "^$", "-bench", *pattern, "-benchmem", "-count", fmt.Sprint(*count), "-benchtime", *each, "-p", "1"}
-	cmd := exec.CommandContext(ctx, "go", append(goTest, packages...)...)
-	cmd.Dir, cmd.Stderr = root, os.Stderr
-	cmd.Stdout = io.MultiWriter(out, os.Stdout)
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("go test -bench: %w", err)
+	if err := goBenchmarks(ctx, root, io.MultiWriter(out, os.Stdout), *pattern, *each, *count, packages...); err != nil {
+		return err
 	}
 	base := filepath.Join(here, "base.txt")
 	if *save {
 		return saveBase(out.Name(), base)
 	}
-	return compare(ctx, cmd.Dir, base, out.Name())
+	return compare(ctx, root, base, out.Name())
+}
+
+// goBenchmarks runs those benchmarks of some packages that pattern names, each count times for as long as each says.
+func goBenchmarks(ctx context.Context, root string, out io.Writer, pattern, each string, count int, packages ...string) error {
+	args := []string{"test", "-run", "^$", "-bench", pattern, "-benchmem", "-count", fmt.Sprint(count), "-benchtime", each, "-p", "1"}
+	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = root, out, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("go test -bench %s: %w", pattern, err)
+	}
+	return nil
 }
 
 // withBenchmarks finds the packages that have benchmarks: building the tests of all others takes longer than running these.

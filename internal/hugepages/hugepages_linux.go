@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"golang.org/x/sys/unix"
 )
 
@@ -38,9 +39,8 @@ func wanted() bool {
 // most is how much may be reserved without harm: half of the machine's memory, three quarters of Go's memory limit.
 func most() int64 {
 	n := debug.SetMemoryLimit(-1) / 4 * 3
-	var info unix.Sysinfo_t
-	if unix.Sysinfo(&info) == nil {
-		n = min(n, (int64(info.Totalram)*int64(info.Unit)-spare)/2) // what reservable asks for is no more than there is
+	if machine, err := memlimit.FromSystem(); err == nil {
+		n = min(n, (int64(machine)-spare)/2) // what reservable asks for is no more than there is
 	}
 	return n
 }

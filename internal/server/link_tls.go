@@ -13,42 +13,28 @@ import (
 // Safe for concurrent use.
 type tlsLink struct {
 	link
+	idle time.Duration // how long a write may wait for a client that takes nothing, 0 for ever
 	held held
 
-	mu      sync.Mutex    // guards following
-	idle    time.Duration // how long a write may wait for a client that takes nothing, 0 for ever
-	writing int           // writes under way
-	user    time.Time     // the deadline that was set
-	armed   time.Time     // the one that the connection has
-	wait    writeWait     // of the write under way, or the last
-	failed  error         // of a write: TLS cannot go on after half a record, and its last words need not wait as well
+	mu      sync.Mutex // guards following
+	writing int        // writes under way
+	user    time.Time  // the deadline that was set
+	armed   time.Time  // the one that the connection has
+	wait    writeWait  // of the write under way, or the last
+	failed  error      // of a write: TLS cannot go on after half a record, and its last words need not wait as well
 }
 
-// connContext makes a connection ready for net/http: it gives one under TLS its idle limit, and lets the guards of HTTP/2 streams see how its writes
-// fare.
+// connContext lets the guards of HTTP/2 streams see how their connection's writes fare.
 func (s *Server) connContext(ctx context.Context, c net.Conn) context.Context {
 	switch c := c.(type) {
 	case *conn:
 		return context.WithValue(ctx, heldKey{}, &c.held)
-	case tlsHTTP1:
-		limitWrites(c.tls, s.o.WriteIdle)
 	case *tls.Conn:
-		if l := limitWrites(c, s.o.WriteIdle); l != nil {
+		if l, ok := c.NetConn().(*tlsLink); ok {
 			return context.WithValue(ctx, heldKey{}, &l.held)
 		}
 	}
 	return ctx
-}
-
-func limitWrites(c *tls.Conn, idle time.Duration) *tlsLink {
-	l, ok := c.NetConn().(*tlsLink)
-	if !ok {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.idle = idle
-	return l
 }
 
 // SetWriteDeadline bounds writes, also one that is under way.

@@ -122,7 +122,7 @@ func (l *listener) handshake(lk link) {
 	s := l.server
 	ctx, cancel := context.WithTimeout(s.life, s.o.ReadHeaderTimeout)
 	defer cancel()
-	t := tls.Server(&tlsLink{link: lk}, l.tls)
+	t := tls.Server(&tlsLink{link: lk, idle: s.o.WriteIdle}, l.tls)
 	if err := t.HandshakeContext(ctx); err != nil {
 		s.stats.handshakes.Add(1)
 		s.say.debug(err, "TLS handshake failed", lk.RemoteAddr())

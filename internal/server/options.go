@@ -22,7 +22,8 @@ type Options struct {
 	ReadHeaderTimeout time.Duration
 	// ReadBodyIdle is how long a request body may stand still while somebody reads it. 0 means 60 s, negative no limit.
 	ReadBodyIdle time.Duration
-	// WriteIdle is how long a response may wait for a client that takes no byte. 0 means 60 s, negative no limit.
+	// WriteIdle is how long a response may wait for a client that takes no byte. It may take a quarter longer until that is seen. 0 means 60 s, negative no
+	// limit.
 	WriteIdle time.Duration
 	// IdleTimeout is how long a connection may rest between requests. 0 means 60 s.
 	IdleTimeout time.Duration

@@ -107,36 +107,30 @@ func (s *socket) ReadFrom(src io.Reader) (int64, error) {
 
 // CloseWrite tells the peer that nothing more comes.
 func (s *socket) CloseWrite() error {
-	return s.control(func(fd uintptr) error {
-		return os.NewSyscallError("shutdown", unix.Shutdown(int(fd), unix.SHUT_WR))
-	})
+	var failed error
+	err := rawSocket{s}.Control(func(fd uintptr) { failed = os.NewSyscallError("shutdown", unix.Shutdown(int(fd), unix.SHUT_WR)) })
+	return errors.Join(err, failed)
 }
 
 // SetDeadline bounds waits.
-func (s *socket) SetDeadline(t time.Time) error {
-	c, err := s.tcp()
-	if err != nil {
-		return err
-	}
-	return c.SetDeadline(t)
-}
+func (s *socket) SetDeadline(t time.Time) error { return s.bound((*net.TCPConn).SetDeadline, t) }
 
 // SetReadDeadline bounds waits of Read.
 func (s *socket) SetReadDeadline(t time.Time) error {
-	c, err := s.tcp()
-	if err != nil {
-		return err
-	}
-	return c.SetReadDeadline(t)
+	return s.bound((*net.TCPConn).SetReadDeadline, t)
 }
 
 // SetWriteDeadline bounds waits of Write.
 func (s *socket) SetWriteDeadline(t time.Time) error {
+	return s.bound((*net.TCPConn).SetWriteDeadline, t)
+}
+
+func (s *socket) bound(set func(*net.TCPConn, time.Time) error, t time.Time) error {
 	c, err := s.tcp()
 	if err != nil {
 		return err
 	}
-	return c.SetWriteDeadline(t)
+	return set(c, t)
 }
 
 // RemoteAddr is the peer's address.
@@ -144,24 +138,9 @@ func (s *socket) RemoteAddr() net.Addr { return s.remote }
 
 // LocalAddr asks the system, as few want to know; an address without an IP says that the connection is closed.
 func (s *socket) LocalAddr() net.Addr {
-	local := new(net.TCPAddr)
-	_ = s.control(func(fd uintptr) error {
-		sa, err := unix.Getsockname(int(fd))
-		if err == nil {
-			local = tcpAddr(sa)
-		}
-		return err
-	})
-	return local
-}
-
-// control calls f with the descriptor, which stays open meanwhile.
-func (s *socket) control(f func(fd uintptr) error) error {
-	if !s.use() {
-		return net.ErrClosed
-	}
-	defer s.unuse()
-	return f(uintptr(s.fd))
+	var sa unix.Sockaddr
+	_ = rawSocket{s}.Control(func(fd uintptr) { sa, _ = unix.Getsockname(int(fd)) })
+	return tcpAddr(sa)
 }
 
 func (s *socket) use() bool {
@@ -297,7 +276,7 @@ func (l *socketListener) Close() error { return l.file.Close() }
 // Addr is the bound address.
 func (l *socketListener) Addr() net.Addr { return l.addr }
 
-// tcpAddr is a socket address as net has it.
+// tcpAddr is a socket address as net has it, an empty one for nil.
 func tcpAddr(sa unix.Sockaddr) *net.TCPAddr {
 	switch sa := sa.(type) {
 	case *unix.SockaddrInet4:

@@ -4,7 +4,5 @@ package server
 
 import "net"
 
-// socket is what is accepted: elsewhere than on Linux just net's connection.
-type socket = net.TCPConn
-
+// listenSockets leaves the listener as it is: there are no sockets of our own elsewhere than on Linux.
 func listenSockets(ln net.Listener) (net.Listener, error) { return ln, nil }

@@ -45,11 +45,21 @@ func TestBothClients(t *testing.T) {
 	for _, client := range []string{"plain", withinClient, "net/http"} {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), self, "-test.count=1", "-test.shuffle=on")
+			cmd := exec.CommandContext(t.Context(), self, "-test.count=1", "-test.shuffle=on", "-test.timeout="+timeLeft(t).String())
 			cmd.Env = append(os.Environ(), clientEnv+"="+client)
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})
 	}
+}
+
+// timeLeft is most of what is left until the test's deadline, 0 without one: what hangs in another process shall say where, before this one is
+// ended for it.
+func timeLeft(t *testing.T) time.Duration {
+	deadline, ok := t.Deadline()
+	if !ok {
+		return 0
+	}
+	return time.Until(deadline) * 3 / 4
 }

@@ -30,7 +30,7 @@ func (p *Pool) outbound(req *http.Request) *outbound {
 		o.ctx, o.cancel = context.WithCancelCause(o.ctx)
 	}
 	if hasBody {
-		o.body = &upload{src: req.Body, idle: p.cfg.Timeouts.IdleBody, cancel: o.cancel}
+		o.body = &upload{src: req.Body, size: req.ContentLength, idle: p.cfg.Timeouts.IdleBody, cancel: o.cancel}
 	}
 	if p.cfg.Pool.MaxConns > 0 && p.cfg.Timeouts.Header > 0 {
 		o.ctx = boundWait(o.ctx, p.cfg.Timeouts.Header, o.cancel)

@@ -2,17 +2,20 @@ package origin
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"sync/atomic"
 	"time"
 )
 
 // upload is a request body on its way. It tells a stalled origin (no read for too long after the last one) and a failing
-// client (an error of the source) apart, and keeps the source open while it may still go to another URL.
+// client (an error of the source, or its end before the announced size) apart, and keeps the source open while it may still go to another URL.
 //
 // Read and Close as for any io.ReadCloser; the other methods are safe for concurrent use.
 type upload struct {
 	src    io.ReadCloser
+	size   int64         // as announced, otherwise 0 or less
+	read   int64         // owned by the reader
 	idle   time.Duration // 0: no limit
 	cancel context.CancelCauseFunc
 	state  atomic.Int32 // one of the values below
@@ -35,6 +38,10 @@ func (u *upload) Read(p []byte) (int, error) {
 		u.timer.Stop()
 	}
 	n, err := u.src.Read(p)
+	u.read += int64(n)
+	if err == io.EOF && u.read < u.size {
+		err = fmt.Errorf("request body ends after %d of %d bytes", u.read, u.size)
+	}
 	switch {
 	case err == nil:
 		u.watch()

@@ -120,10 +120,24 @@ func (c *plainConn) within(o *outbound, patience time.Duration) (*http.Response,
 	_ = c.send(head) // in fact with the first read
 	_, err := c.br.Peek(1)
 	c.plain.poller.learn(time.Since(began), c.polled)
-	if err != nil {
+	switch {
+	case err == nil:
+		return c.wholeResponse(o, b)
+	case c.unsent():
+		c.plain.put(c)
+		return nil, nil
+	default:
 		return nil, c.unready(b, err)
 	}
-	return c.wholeResponse(o, b)
+}
+
+// unsent reports whether the time was over before anything was sent, and readies the connection for another exchange if so.
+func (c *plainConn) unsent() bool {
+	if !isDeadline(c.failed) || c.first.state != swapLook {
+		return false
+	}
+	c.failed = nil
+	return true
 }
 
 // readWithin sets the time for what comes next, and returns when that begins. The deadline is used for several exchanges: setting one costs more than

@@ -151,6 +151,24 @@ func TestWithinClosed(t *testing.T) {
 	}
 }
 
+// TestWithinUnsent: a kept connection stays if the time is over before anything was sent.
+func TestWithinUnsent(t *testing.T) {
+	p, conns := plainOrigin(t, Config{}, talk(func(_ int, c net.Conn) bool {
+		io.WriteString(c, ok200)
+		return true
+	}))
+	_, rest, err := within(t, p, time.Nanosecond)
+	if rest == nil {
+		t.Fatalf("no rest is left, error %v", err)
+	}
+	resp, err := rest(t.Context())
+	wantAnswer(t, resp, err, "ok")
+	wantIdle(t, p)
+	if conns.Load() != 1 {
+		t.Errorf("%d connections, want 1", conns.Load())
+	}
+}
+
 // TestWithinBadHead: what fails at once is reported by rest, with its class.
 func TestWithinBadHead(t *testing.T) {
 	p, _ := plainOrigin(t, Config{}, talk(func(n int, c net.Conn) bool {

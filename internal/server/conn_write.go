@@ -15,7 +15,7 @@ func (c *conn) Write(b []byte) (n int, err error) {
 	w := new(writeWait)
 	defer c.endWait(w)
 	for {
-		c.armWrite(w)
+		c.armWrite()
 		m, err := c.tcp.Write(b[n:])
 		n += m
 		if err == nil || !c.goOn(w, int64(m), err) {
@@ -25,7 +25,7 @@ func (c *conn) Write(b []byte) (n int, err error) {
 }
 
 // armWrite gives a wait its limit.
-func (c *conn) armWrite(w *writeWait) {
+func (c *conn) armWrite() {
 	idle := c.server.o.WriteIdle
 	if idle == 0 {
 		return
@@ -33,10 +33,10 @@ func (c *conn) armWrite(w *writeWait) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	if w.fits(c.writeArmed.Sub(now), idle) {
+	if fits(c.writeArmed.Sub(now), idle) {
 		return
 	}
-	c.writeArmed = nearer(now.Add(w.span(idle)), c.writeUser)
+	c.writeArmed = nearer(now.Add(lookEvery(idle)), c.writeUser)
 	_ = c.tcp.SetWriteDeadline(c.writeArmed) // a closed connection says so at the write
 }
 
@@ -100,7 +100,7 @@ func (c *conn) sendFile(f file, src io.Reader) (n int64, err error) {
 	}
 	limited, total := limitOf(src)
 	for w := new(writeWait); ; {
-		c.armWrite(w)
+		c.armWrite()
 		m, err := c.tcp.ReadFrom(src)
 		n += m
 		if err == nil || !c.goOn(w, m, err) {

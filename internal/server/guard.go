@@ -23,6 +23,7 @@ type guard struct {
 	mu    sync.Mutex // guards following
 	timer *time.Timer
 	waits bool // a write is under way
+	quiet int  // looks at it, as of a writeWait
 }
 
 func (s *Server) guard(w http.ResponseWriter, r *http.Request) *guard {
@@ -68,22 +69,25 @@ func (g *guard) arm() {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.waits = true
+	g.waits, g.quiet = true, 0
 	if g.timer == nil {
-		g.timer = time.AfterFunc(g.idle, g.abort)
+		g.timer = time.AfterFunc(lookEvery(g.idle), g.look)
 		return
 	}
-	g.timer.Reset(g.idle)
+	g.timer.Reset(lookEvery(g.idle))
 }
 
-// abort makes the write that waits fail.
-func (g *guard) abort() {
+// look makes the write fail that has waited for too long. Unlike a writeWait's it needs no first look: no buffer hides what the client's window is.
+func (g *guard) look() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.quiet++; g.held != nil && g.held.still() {
+		g.quiet = 0
+	}
 	switch {
 	case !g.waits:
-	case g.held != nil && g.held.still():
-		g.timer.Reset(g.idle)
+	case g.quiet < looks:
+		g.timer.Reset(lookEvery(g.idle))
 	default:
 		_ = g.control.SetWriteDeadline(time.Unix(1, 0))
 	}

@@ -31,7 +31,8 @@ type hitScratch struct {
 	req    cache.HitRequest
 	answer cache.HitAnswer
 	fields [maxHitFields]cache.HitField
-	host   []byte // the last valid one: the next is mostly the same
+	host   []byte    // the last valid one: the next is mostly the same
+	wait   writeWait // for a client that does not take the answer at once; guarded by conn.mu
 }
 
 var hitScratches = sync.Pool{New: func() any { return &hitScratch{answer: cache.HitAnswer{Head: make([]byte, 0, 2*smallBody)}} }}

@@ -112,7 +112,7 @@ func (l *tlsLink) armLocked() error {
 	deadline := l.user
 	if l.idle > 0 {
 		now := time.Now()
-		if deadline = nearer(now.Add(l.wait.span(l.idle)), l.user); !deadline.Equal(l.user) && l.wait.fits(l.armed.Sub(now), l.idle) {
+		if deadline = nearer(now.Add(lookEvery(l.idle)), l.user); !deadline.Equal(l.user) && fits(l.armed.Sub(now), l.idle) {
 			return nil
 		}
 	}

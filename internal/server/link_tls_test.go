@@ -64,8 +64,8 @@ func TestTLSLinkStall(t *testing.T) {
 		l, _, take := limitedLink(t)
 		go take()
 		_, _, _ = timed(l, "x")
-		time.Sleep(linkLimit / firstLook / 5) // the deadline stays
-		if n, took, err := timed(l, "x"); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) || took < linkLimit || took > linkLimit+linkLimit/firstLook {
+		time.Sleep(linkLimit / looks / 5) // the deadline stays
+		if n, took, err := timed(l, "x"); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) || took < linkLimit || took > linkLimit+linkLimit/looks {
 			t.Errorf("a write that nobody takes: %d bytes, %v after %v", n, err, took)
 		}
 		if _, took, err := timed(l, "x"); !errors.Is(err, os.ErrDeadlineExceeded) || took != 0 {
@@ -99,7 +99,7 @@ func TestTLSLinkUserDeadline(t *testing.T) {
 	}{
 		"before":     {func(l *tlsLink) { _ = l.SetWriteDeadline(in(time.Second)) }, time.Second, time.Second},
 		"later":      {func(l *tlsLink) { _ = l.SetWriteDeadline(in(linkLimit - 1)) }, linkLimit - 1, linkLimit - 1},
-		"much later": {func(l *tlsLink) { _ = l.SetWriteDeadline(in(time.Hour)) }, linkLimit, linkLimit + linkLimit/firstLook},
+		"much later": {func(l *tlsLink) { _ = l.SetWriteDeadline(in(time.Hour)) }, linkLimit, linkLimit + linkLimit/looks},
 		"past":       {func(l *tlsLink) { _ = l.SetWriteDeadline(time.Unix(1, 0)) }, 0, 0},
 		"during":     {func(l *tlsLink) { time.AfterFunc(time.Second, func() { _ = l.SetWriteDeadline(time.Unix(1, 0)) }) }, time.Second, time.Second},
 		"removed": {func(l *tlsLink) {

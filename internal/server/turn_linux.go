@@ -33,7 +33,7 @@ const (
 type loopSide struct {
 	loop  *loop // nil: it has none
 	owner atomic.Int32
-	// stalled: the client does not take its answer.
+	// stalled: the client does not take its answer, out. It ends under conn.mu.
 	stalled atomic.Bool
 	// closing: it is to be closed behind the present answer.
 	closing atomic.Bool
@@ -356,9 +356,9 @@ func (c *conn) proceed(fd uintptr) turnEnd {
 	case pushDone:
 		c.finish(true)
 	case pushFull:
-		c.stall(c.raw.sent > before)
+		c.stall(int(c.raw.sent - before))
 	case pushMore:
-		c.stalled.Store(false)
+		c.unstall()
 		return turnPauses
 	case pushFailed:
 		return turnBroken
@@ -366,19 +366,55 @@ func (c *conn) proceed(fd uintptr) turnEnd {
 	return turnWaits
 }
 
-// stall waits for the client to take some of the answer; news of that comes from the kernel.
-func (c *conn) stall(moved bool) {
-	limit := c.server.o.WriteIdle
-	if limit == 0 || (c.stalled.Load() && !moved) {
+// stall waits for the client to take more of the answer, of which wrote bytes went to the kernel just now. News of room comes from the kernel.
+func (c *conn) stall(wrote int) {
+	idle := c.server.o.WriteIdle
+	if idle == 0 || c.stalled.Load() && wrote == 0 {
 		return
 	}
-	c.setUntil(c.loop.now, limit)
-	c.stalled.Store(true)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.fires.Sub(c.loop.now) > limit {
-		c.setTimerLocked(limit)
+	if c.stalled.Load() {
+		c.out.wait.sent(wrote)
+		return
 	}
+	c.out.wait = writeWait{}
+	c.lookLaterLocked(c.loop.now)
+}
+
+// lookLaterLocked sets the time for the next look at a stall.
+func (c *conn) lookLaterLocked(now time.Time) {
+	every := lookEvery(c.server.o.WriteIdle)
+	c.setUntil(now, every)
+	c.stalled.Store(true)
+	if c.fires.Sub(now) > every {
+		c.setTimerLocked(every)
+	}
+}
+
+func (c *conn) unstall() {
+	if !c.stalled.Load() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stalled.Store(false)
+}
+
+// look ends a stall in which the client takes nothing.
+func (c *conn) look() {
+	_ = c.raw.conn.Control(func(fd uintptr) { // a closed connection has no stall
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !c.stalled.Load() || c.timeLeft() > 0 {
+			return // it is another one's
+		}
+		if c.out.wait.look(0, queued(fd)) {
+			c.lookLaterLocked(time.Now())
+			return
+		}
+		_ = unix.Shutdown(int(fd), unix.SHUT_RDWR) // the loop sees it as an error of the answer's next write
+	})
 }
 
 func (c *conn) setTimerLocked(d time.Duration) {
@@ -388,11 +424,9 @@ func (c *conn) setTimerLocked(d time.Duration) {
 
 // finish reports an answer.
 func (c *conn) finish(whole bool) {
+	c.unstall()
 	sc := c.out
 	c.out = nil
-	if c.stalled.Load() {
-		c.stalled.Store(false)
-	}
 	c.raw.end()
 	c.hits.source.HitSent(&sc.answer, max(c.raw.sent-c.ahead, 0), whole)
 	if sc != c.loop.scratch {
@@ -538,12 +572,10 @@ func (c *conn) overdue() {
 	switch {
 	case left > 0:
 	case c.stalled.Load():
-		if left = c.timeLeft(); left > 0 {
-			break // it stalled just now
+		c.look()
+		if left = c.timeLeft(); left <= 0 && c.stalled.Load() {
+			return
 		}
-		// The loop sees it as an error of the answer's next write.
-		_ = c.raw.conn.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
-		return
 	case c.owner.CompareAndSwap(ownerLoop, ownerGo):
 		if left = c.timeLeft(); left <= 0 {
 			c.dismiss(os.ErrDeadlineExceeded)

@@ -10,29 +10,25 @@ import (
 )
 
 // writeWait is one write's wait for a client that does not take all of it at once. That a write does not move says little: the kernel reports room
-// only when a third of its buffer, which may be megabytes, is free. So each time that the write's deadline passes it is looked whether the client
-// has taken bytes since the last look. The first look comes early and only remembers: by then the buffers are full that take bytes without
-// a client's doing.
+// only when a third of its buffer, which may be megabytes, is free. So it is looked several times within the idle limit whether the client has taken
+// bytes. The first look only remembers: by then the buffers are full that take bytes without a client's doing. A client that takes nothing is cut
+// at the looks-th after it. That it takes several has a reason beside: while this process, or the machine, stands still no client can take anything,
+// and however long that lasts, it is one look.
 type writeWait struct {
-	looked bool
+	quiet  int       // looks at which nothing had moved, with the first; 0: not looked yet
 	at     time.Time // of the last look
 	unsent int       // as the function of that name said at the last look
 }
 
-// firstLook is the part of the idle limit after which a wait is first looked at. A client that takes nothing is cut behind it and a whole limit.
-const firstLook = 4
+// looks is how often a wait is looked at within the idle limit.
+const looks = 4
 
-// span is how long to wait until the next look.
-func (w *writeWait) span(idle time.Duration) time.Duration {
-	if w.looked {
-		return idle
-	}
-	return max(idle/firstLook, 1)
-}
+// lookEvery is how long to wait until the next look.
+func lookEvery(idle time.Duration) time.Duration { return max(idle/looks, 1) }
 
 // fits tells whether a deadline that is left away may stay for a wait that begins: moving one costs more than a small write's own bookkeeping.
-func (w *writeWait) fits(left, idle time.Duration) bool {
-	span := w.span(idle)
+func fits(left, idle time.Duration) bool {
+	span := lookEvery(idle)
 	return left <= span && left >= span-span/4
 }
 
@@ -47,15 +43,20 @@ func (w *writeWait) look(wrote int64, left int) bool {
 	if left >= 0 && w.unsent >= 0 {
 		moved = int64(left) < int64(w.unsent)+wrote
 	}
-	first := !w.looked
-	w.looked, w.at, w.unsent = true, time.Now(), left
-	return first || moved
+	if moved {
+		w.quiet = 0
+	}
+	w.quiet, w.at, w.unsent = w.quiet+1, time.Now(), left
+	return w.quiet <= looks
 }
+
+// looked tells whether the wait was one to speak of.
+func (w *writeWait) looked() bool { return w.quiet > 0 }
 
 // resume begins another write's wait. It is the same one if the last look was just before: room that the kernel made then, by growing its buffer, lets
 // a write end that nobody takes.
 func (w *writeWait) resume(idle time.Duration) {
-	if w.looked && time.Since(w.at) > idle/firstLook {
+	if w.looked() && time.Since(w.at) > lookEvery(idle) {
 		*w = writeWait{}
 	}
 }
@@ -90,7 +91,7 @@ type heldKey struct{}
 
 // after notes a wait, if it was one to speak of. It counts for twice the idle limit: by then there is another look, or nothing waits.
 func (h *held) after(w *writeWait, idle time.Duration) {
-	if w.looked {
+	if w.looked() {
 		h.until.Store(time.Now().Add(2 * idle).UnixNano())
 	}
 }

@@ -1,10 +1,12 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -20,23 +22,23 @@ func TestWriteWaitLook(t *testing.T) {
 	type look struct {
 		wrote int64
 		left  int
-		want  bool
+		quiet int // afterwards
 	}
-	for name, looks := range map[string][]look{
-		"the first only remembers":    {{0, 100, true}, {0, 100, false}},
-		"the client takes some":       {{0, 100, true}, {0, 99, true}, {0, 99, false}},
-		"the kernel makes up for it":  {{0, 100, true}, {1, 100, true}, {0, 100, false}},
-		"the kernel takes more of it": {{0, 100, true}, {50, 149, true}, {0, 149, false}},
-		"the kernel takes some":       {{0, 100, true}, {50, 150, false}},
-		"nothing is known":            {{0, -1, true}, {0, -1, false}},
-		"only the write is known":     {{0, -1, true}, {1, -1, true}, {0, -1, false}},
-		"more is known later":         {{0, -1, true}, {0, 100, false}},
-		"less is known later":         {{0, 100, true}, {0, -1, false}},
+	for name, list := range map[string][]look{
+		"nothing moves":               {{0, 100, 1}, {0, 100, 2}, {0, 100, 3}, {0, 100, 4}, {0, 100, 5}},
+		"the client takes some":       {{0, 100, 1}, {0, 100, 2}, {0, 99, 1}, {0, 99, 2}},
+		"the kernel makes up for it":  {{0, 100, 1}, {1, 100, 1}, {0, 100, 2}},
+		"the kernel takes more of it": {{0, 100, 1}, {50, 149, 1}, {0, 149, 2}},
+		"the kernel takes some":       {{0, 100, 1}, {50, 150, 2}},
+		"nothing is known":            {{0, -1, 1}, {0, -1, 2}},
+		"only the write is known":     {{0, -1, 1}, {1, -1, 1}, {0, -1, 2}},
+		"more is known later":         {{0, -1, 1}, {0, 100, 2}},
+		"less is known later":         {{0, 100, 1}, {0, -1, 2}},
 	} {
 		var w writeWait
-		for i, l := range looks {
-			if got := w.look(l.wrote, l.left); got != l.want {
-				t.Errorf("%s: look %d says %t, want %t", name, i+1, got, l.want)
+		for i, l := range list {
+			if on := w.look(l.wrote, l.left); w.quiet != l.quiet || on != (l.quiet <= looks) {
+				t.Errorf("%s: after look %d %d were quiet, want %d; it goes on: %t", name, i+1, w.quiet, l.quiet, on)
 			}
 		}
 	}
@@ -137,6 +139,36 @@ func TestSipperIsNotCut(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A client that takes a little of a hit all the time gets everything, wherever the loop sends it from.
+func TestHitToSipper(t *testing.T) {
+	for name, twin := range map[string]bool{"memory": false, "twin": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hits := &fixedHits{bodies: map[string][]byte{"/big": bulkBody()}, sent: make(chan string, 1)}
+			s := hitServer(t, Options{WriteIdle: steadyLimit}, hits)
+			if twin {
+				s.twins.make(hits.bodies["/big"])
+			}
+			c, err := dialSlow(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			send(t, c, "GET /big HTTP/1.1\r\n"+host+"\r\n")
+			resp, err := http.ReadResponse(bufio.NewReader(&sipper{Conn: c}), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := io.ReadAll(resp.Body); err != nil || !bytes.Equal(got, bulkBody()) {
+				t.Errorf("%d bytes, %v; want all %d as they are", len(got), err, bulk)
+			}
+			if got := <-hits.sent; got != fmt.Sprintf("%d true", bulk) {
+				t.Errorf("reported %q", got)
+			}
+		})
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/swrproxy/swrproxy/cache"
+	"github.com/swrproxy/swrproxy/cache/memory"
 )
 
 // twoParts is a script whose exchanges begin on one goroutine and may end on another, as those of origin.Pool.
@@ -265,6 +266,38 @@ func TestLeavesBehindAnswer(t *testing.T) {
 		}
 		if want := []bool{true, false, false}; !slices.Equal(gone, want) {
 			t.Errorf("clients gone %v, want %v", gone, want)
+		}
+	})
+}
+
+// slowStore takes a second for each record.
+type slowStore struct{ *memory.Store }
+
+func (s slowStore) Put(r *cache.Record) cache.PutResult {
+	time.Sleep(time.Second)
+	return s.Store.Put(r)
+}
+
+// TestLeavesDuringCommit: a client that goes when it has a large body has not given up, though the handler goes on until that is stored.
+func TestLeavesDuringCommit(t *testing.T) {
+	slow := func(cfg *cache.Config) { cfg.Store = slowStore{cfg.Store.(*memory.Store)} }
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, slow)
+		defer r.close()
+		body := strings.Repeat("x", 1<<20)
+		r.origin.set(func(int, *http.Request) (*http.Response, error) {
+			return response(200, body, "Cache-Control: max-age=60"), nil
+		})
+		ctx, leave := context.WithTimeout(t.Context(), time.Second/2)
+		defer leave()
+		wantBody(t, r.do(ctx, http.MethodGet, "/a"), 200, body)
+		time.Sleep(time.Second)
+		wantBody(t, r.get("/a"), 200, body)
+		r.wantCalls(1)
+		for _, e := range r.notes.reads {
+			if e.ClientGone {
+				t.Errorf("a client that had all %d bytes counts as gone", e.Bytes)
+			}
 		}
 	})
 }

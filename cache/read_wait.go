@@ -82,7 +82,7 @@ func (rd *read) mayJoin(fl *flight, now time.Time) bool {
 		return true
 	}
 	h := &fl.head
-	return h.spool != nil && h.admission.Store && h.admission.Shareable && policy.Judge(h.admission.Life, &rd.req, now).Use == policy.Fresh
+	return h.spool != nil && h.spool.broken() == nil && h.admission.Store && h.admission.Shareable && policy.Judge(h.admission.Life, &rd.req, now).Use == policy.Fresh
 }
 
 // lead runs the fill as its holder, after one more look: the previous holder may have committed between look-up and lease.
@@ -200,6 +200,7 @@ func (rd *read) waitFor(waiter *fill.Waiter, key fill.Key) (answered bool) {
 	rd.collapsed = true
 	before := rd.c.flights.flightOf(place)
 	late := before != nil && before.ready()
+	spent := late && before.spent()
 	if late && rd.mayJoin(before, time.Now()) {
 		return rd.join(before) // its head came between the look and the wait; nothing more would be announced
 	}
@@ -216,7 +217,10 @@ func (rd *read) waitFor(waiter *fill.Waiter, key fill.Key) (answered bool) {
 		rd.fail(errWaitOver, policy.ReasonWaitOver)
 		return true
 	case fill.Failed:
-		return rd.shareFailure(out)
+		if rd.c.local && rd.seen == nil && before == nil {
+			spent = true // a fill that was there no more: this reader came between its last two steps
+		}
+		return !spent && rd.shareFailure(out)
 	case fill.TenureOver:
 		rd.c.states.hang(key, time.Now())
 		return rd.afterWake()

@@ -353,8 +353,8 @@ func (rd *read) follows(body *spoolReader, start, length int64) bool {
 // settled waits until a body that is all there is committed too: a client that comes back at once then finds the record. A commit that was left to
 // this reader is done here, behind the answer.
 func (rd *read) settled(body *spoolReader) {
+	rd.answered = rd.ctx.Err() == nil
 	if fl := rd.own; fl != nil && fl.whole != nil {
-		rd.answered = rd.ctx.Err() == nil
 		fl.prompt.SendNow()
 		fl.completeHere()
 		return

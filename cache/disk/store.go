@@ -145,7 +145,9 @@ func (s *Store) adopt(db *bbolt.DB, st state) {
 	st.epoch = max(st.epoch+1, uint32(time.Now().Unix()))
 	s.firstID = s.ids.start(st.epoch)
 	s.verified.start(s.firstID)
-	s.seed = st.seed
+	if s.seed != st.seed { // only in Open: readers use it without a lock
+		s.seed = st.seed
+	}
 	s.w.st = st
 }
 

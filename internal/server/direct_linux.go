@@ -229,17 +229,19 @@ func (c *conn) writeSome(a, b []byte) (sent int64) {
 	return sent
 }
 
-// writeBoth writes a and b as one.
-func (c *conn) writeBoth(a, b []byte) error {
-	sent := c.writeSome(a, b)
-	for _, p := range [2][]byte{a, b} {
-		k := min(sent, int64(len(p)))
-		sent -= k
-		if p = p[k:]; len(p) > 0 {
-			if _, err := c.Write(p); err != nil {
-				return err
-			}
+// writeBoth writes a and b as one, and returns how much of b went out.
+func (c *conn) writeBoth(a, b []byte) (int, error) {
+	sent := int(c.writeSome(a, b))
+	if sent < len(a) {
+		if _, err := c.Write(a[sent:]); err != nil {
+			return 0, err
 		}
+		sent = len(a)
 	}
-	return nil
+	n := sent - len(a)
+	if n == len(b) {
+		return n, nil
+	}
+	m, err := c.Write(b[n:])
+	return n + m, err
 }

@@ -321,3 +321,27 @@ func TestDrainFinishesDirect(t *testing.T) {
 	}
 	<-drained
 }
+
+// A write that its client breaks off tells how much of it went.
+func TestDirectWriteCounts(t *testing.T) {
+	type result struct {
+		n   int
+		err error
+	}
+	wrote := make(chan result, 1)
+	s := start(t, Options{Hits: &fixedHits{}}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(bulk))
+		n, err := w.Write(bulkBody())
+		wrote <- result{n, err}
+	}))
+	c := slowReader(t, s)
+	send(t, c, "GET / HTTP/1.1\r\n"+host+"\r\n")
+	const took = 64 << 10
+	if _, err := io.ReadFull(c, make([]byte, took)); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Close()
+	if got := <-wrote; got.err == nil || got.n < took/2 || got.n >= bulk {
+		t.Errorf("%d bytes, %v; want a part and an error", got.n, got.err)
+	}
+}

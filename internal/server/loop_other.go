@@ -34,9 +34,9 @@ func (c *conn) cut() { _ = c.closeNow() }
 
 func (*conn) writeSome(_, _ []byte) int64 { return 0 }
 
-func (c *conn) writeBoth(a, b []byte) error {
-	_, err := c.Write(append(a, b...))
-	return err
+func (c *conn) writeBoth(a, b []byte) (int, error) {
+	n, err := c.Write(append(a, b...))
+	return max(n-len(a), 0), err
 }
 
 // Close closes the connection.

@@ -329,11 +329,8 @@ func (w *response) put(p []byte) (int, error) {
 		w.out = append(w.out, p...)
 		return len(p), nil
 	}
-	w.sendWith(p)
-	if w.err != nil {
-		return 0, w.err
-	}
-	return len(p), nil
+	n := w.sendWith(p)
+	return n, w.err
 }
 
 // Flush sends what was written so far.
@@ -430,11 +427,15 @@ func (w *response) SendNow() {
 // send sends what waits in out.
 func (w *response) send() { w.sendWith(nil) }
 
-func (w *response) sendWith(p []byte) {
+// sendWith sends p behind what waits in out, and returns how much of p went.
+func (w *response) sendWith(p []byte) (n int) {
 	if w.err == nil {
-		w.fail(w.conn.writeBoth(w.out, p))
+		var err error
+		n, err = w.conn.writeBoth(w.out, p)
+		w.fail(err)
 	}
 	w.out = w.out[:0]
+	return n
 }
 
 // fail keeps the connection's first error, which ends the request, too.

@@ -234,6 +234,7 @@ func (c *conn) contain() {
 		return
 	}
 	c.reportFault(fault)
+	c.unstall()
 	c.out = nil
 	c.raw.end()
 	c.loop.scratch = newHitScratch() // the other is in an unknown state

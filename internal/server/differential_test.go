@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,8 @@ import (
 // bothPaths are two servers over two caches with the same origin and the same history, one with the hit path and one without.
 type bothPaths struct {
 	servers [2]*Server
+	caches  [2]*cache.Cache
+	hangs   [2]hang
 	events  [2]*eventLog
 }
 
@@ -67,8 +70,22 @@ var differentialRules = []cache.Rule{
 	{Name: "all"},
 }
 
-// hang ends when the test does; refreshes of stale records wait for it, so that they stay stale.
-func differentialOrigin(hang <-chan struct{}) http.Handler {
+// hang holds refreshes of stale records until the test ends, so that they stay stale.
+type hang struct {
+	over chan struct{}
+	held atomic.Int64 // those that wait now
+}
+
+func (h *hang) wait(r *http.Request) {
+	h.held.Add(1)
+	defer h.held.Add(-1)
+	select {
+	case <-h.over:
+	case <-r.Context().Done():
+	}
+}
+
+func differentialOrigin(hang *hang) http.Handler {
 	bodies := map[string][]byte{"/big": bulkBody()[:300<<10], "/empty": nil}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -96,57 +113,57 @@ func differentialOrigin(hang <-chan struct{}) http.Handler {
 var differentialStatus = map[string]int{"/missing": http.StatusNotFound, "/moved": http.StatusMovedPermanently}
 
 // differentialPages set fields by path; true means that the answer is complete.
-var differentialPages = map[string]func(http.ResponseWriter, *http.Request, <-chan struct{}) bool{
-	"/tag": func(w http.ResponseWriter, _ *http.Request, _ <-chan struct{}) bool {
+var differentialPages = map[string]func(http.ResponseWriter, *http.Request, *hang) bool{
+	"/tag": func(w http.ResponseWriter, _ *http.Request, _ *hang) bool {
 		w.Header().Set("Etag", `"v1"`)
 		w.Header().Set("Last-Modified", "Sat, 28 Nov 2026 12:00:00 GMT")
 		w.Header().Set("Content-Language", "en")
 		return false
 	},
-	"/weak": func(w http.ResponseWriter, _ *http.Request, _ <-chan struct{}) bool {
+	"/weak": func(w http.ResponseWriter, _ *http.Request, _ *hang) bool {
 		w.Header().Set("Etag", `W/"v1"`)
 		w.Header().Set("Last-Modified", "Sat, 28 Nov 2026 12:00:00 GMT")
 		return false
 	},
-	"/oddtag": func(w http.ResponseWriter, _ *http.Request, _ <-chan struct{}) bool {
+	"/oddtag": func(w http.ResponseWriter, _ *http.Request, _ *hang) bool {
 		w.Header().Set("Etag", `v 1`)
 		return false
 	},
-	"/dated": func(w http.ResponseWriter, _ *http.Request, _ <-chan struct{}) bool {
+	"/dated": func(w http.ResponseWriter, _ *http.Request, _ *hang) bool {
 		w.Header().Set("Last-Modified", "Sat, 28 Nov 2026 12:00:00 GMT")
 		return false
 	},
-	"/vary": func(w http.ResponseWriter, r *http.Request, _ <-chan struct{}) bool {
+	"/vary": func(w http.ResponseWriter, r *http.Request, _ *hang) bool {
 		w.Header().Set("Vary", "Accept-Encoding, X-Part")
 		w.Header().Set("X-Sees", r.Header.Get("Accept-Encoding")+"/"+r.Header.Get("X-Part"))
 		return false
 	},
-	"/varystar": func(w http.ResponseWriter, _ *http.Request, _ <-chan struct{}) bool {
+	"/varystar": func(w http.ResponseWriter, _ *http.Request, _ *hang) bool {
 		w.Header().Set("Vary", "*")
 		return false
 	},
-	"/moved": func(w http.ResponseWriter, _ *http.Request, _ <-chan struct{}) bool {
+	"/moved": func(w http.ResponseWriter, _ *http.Request, _ *hang) bool {
 		w.Header().Set("Location", "/plain")
 		return false
 	},
-	"/nocontent": func(w http.ResponseWriter, _ *http.Request, _ <-chan struct{}) bool {
+	"/nocontent": func(w http.ResponseWriter, _ *http.Request, _ *hang) bool {
 		w.WriteHeader(http.StatusNoContent)
 		return true
 	},
-	"/nocache": func(w http.ResponseWriter, _ *http.Request, _ <-chan struct{}) bool {
+	"/nocache": func(w http.ResponseWriter, _ *http.Request, _ *hang) bool {
 		w.Header().Set("Cache-Control", "no-cache")
 		w.Header().Set("Etag", `"n"`)
 		return false
 	},
-	"/private": func(w http.ResponseWriter, _ *http.Request, _ <-chan struct{}) bool {
+	"/private": func(w http.ResponseWriter, _ *http.Request, _ *hang) bool {
 		w.Header().Set("Cache-Control", "private, max-age=60")
 		return false
 	},
-	"/untyped": func(w http.ResponseWriter, _ *http.Request, _ <-chan struct{}) bool {
+	"/untyped": func(w http.ResponseWriter, _ *http.Request, _ *hang) bool {
 		w.Header()["Content-Type"] = nil
 		return false
 	},
-	"/layers": func(w http.ResponseWriter, _ *http.Request, _ <-chan struct{}) bool {
+	"/layers": func(w http.ResponseWriter, _ *http.Request, _ *hang) bool {
 		w.Header()["Cache-Status"] = []string{"inner; hit", "outer; fwd=miss"}
 		w.Header().Set("Age", "5")
 		w.Header().Set("Via", "1.1 inner")
@@ -154,16 +171,13 @@ var differentialPages = map[string]func(http.ResponseWriter, *http.Request, <-ch
 		w.Header().Set("Content-Location", "/elsewhere")
 		return false
 	},
-	"/stale": func(w http.ResponseWriter, r *http.Request, hang <-chan struct{}) bool {
+	"/stale": func(w http.ResponseWriter, r *http.Request, stuck *hang) bool {
 		w.Header().Set("Cache-Control", "max-age=50, stale-while-revalidate=864000")
 		w.Header().Set("Age", "100")
 		w.Header().Set("Etag", `"s"`)
 		// The refresh of a stale record hangs; what a client asked for is answered.
 		if r.Method == http.MethodGet && r.Header.Get("If-None-Match") == `"s"` && r.Header.Get("Cache-Control")+r.Header.Get("Authorization") == "" {
-			select {
-			case <-hang:
-			case <-r.Context().Done():
-			}
+			stuck.wait(r)
 		}
 		return false
 	},
@@ -171,7 +185,6 @@ var differentialPages = map[string]func(http.ResponseWriter, *http.Request, <-ch
 
 func newBothPaths(t testing.TB) *bothPaths {
 	t.Helper()
-	hang := make(chan struct{})
 	tw := &bothPaths{}
 	for i := range tw.servers {
 		store, err := memory.New(memory.Options{Max: 64 << 20})
@@ -194,9 +207,10 @@ func newBothPaths(t testing.TB) *bothPaths {
 		if i == 0 {
 			o.Hits = c
 		}
-		tw.servers[i] = start(t, o, c.Handler(differentialOrigin(hang)))
+		tw.caches[i], tw.hangs[i].over = c, make(chan struct{})
+		tw.servers[i] = start(t, o, c.Handler(differentialOrigin(&tw.hangs[i])))
+		t.Cleanup(func() { close(tw.hangs[i].over) })
 	}
-	t.Cleanup(func() { close(hang) })
 	return tw
 }
 
@@ -225,20 +239,28 @@ func (tw *bothPaths) ask(t testing.TB, request []byte) (with, without string) {
 			b = []byte("reset")
 		}
 		_ = c.Close()
+		tw.settle(t, i)
 		got[i] = still(b)
 	}
 	return got[0], got[1]
 }
 
-// prime stores the answer to a request, and starts its refresh if it is stale. It asks without conditions first: who gets a 304 does not wait until what
-// that is about is stored.
-func (tw *bothPaths) prime(t testing.TB, request string) {
+// settle waits until no fill runs but those that hang: a condition that fails, for one, is answered before what it is about is stored.
+func (tw *bothPaths) settle(t testing.TB, i int) {
 	t.Helper()
-	tw.ask(t, conditions.ReplaceAll([]byte(request), nil))
-	tw.ask(t, []byte(request))
+	for until := time.Now().Add(patience); tw.caches[i].Stats().Fills > int(tw.hangs[i].held.Load()); time.Sleep(10 * time.Microsecond) {
+		if time.Now().After(until) {
+			t.Fatalf("%d fills still run, %d of them hang", tw.caches[i].Stats().Fills, tw.hangs[i].held.Load())
+		}
+	}
 }
 
-var conditions = regexp.MustCompile(`(?m)^If-.*\n`)
+// prime stores the answer to a request, and starts its refresh if it is stale.
+func (tw *bothPaths) prime(t testing.TB, request string) {
+	t.Helper()
+	tw.ask(t, []byte(request))
+	tw.ask(t, []byte(request))
+}
 
 // readSettled reads to the end. A server that waits for more of a request than was sent hears after a while that nothing comes.
 func readSettled(c *net.TCPConn) (all []byte, err error) {

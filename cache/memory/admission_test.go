@@ -184,3 +184,25 @@ func TestLargeNewcomer(t *testing.T) {
 		t.Error("none was refused: the test shows nothing")
 	}
 }
+
+// A record too large for probation gets in once it has been asked for often enough, though the collector runs for each of its bodies.
+func TestLargeNewcomerIsCounted(t *testing.T) {
+	if raceEnabled {
+		t.Skip("under the race detector sync.Pool drops things at random, among them ristretto's counts of reads")
+	}
+	s := open(t, 256<<10)
+	fillHot(t, s)
+	asked := 0
+	for ; asked < 100; asked++ {
+		if _, ok := s.Get("large"); ok {
+			break
+		}
+		s.Put(cachetest.Record("large", uint64(asked), 40_000))
+		runtime.GC()
+		runtime.GC() // what a sync.Pool holds survives one
+	}
+	t.Logf("in after %d tries", asked)
+	if asked < 2 || asked == 100 {
+		t.Errorf("in after %d tries, want more than one and fewer than 100", asked)
+	}
+}

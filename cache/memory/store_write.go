@@ -13,8 +13,11 @@ func (s *Store) Put(r *cache.Record) cache.PutResult {
 	if !queued {
 		return result
 	}
-	s.settle.push(c)
 	large := c.cost > s.sizes.window
+	if large {
+		s.countNow(c.hash)
+	}
+	s.settle.push(c)
 	if large || s.counts.unsettled.Load() > s.sizes.arrivals+s.sizes.window {
 		s.settle.pass(s)
 	}

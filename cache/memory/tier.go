@@ -13,6 +13,9 @@ import (
 // never is the period of ristretto's expiry sweep in seconds, a year: nothing in it expires.
 const never = 365 * 24 * 60 * 60
 
+// countedReads is how many reads ristretto gathers before it counts them: its advice.
+const countedReads = 64
+
 // asset is what ristretto holds under a hash in place of a record: no pointer, which the collector would follow for each.
 type asset struct {
 	id   arrivalID // that of the record
@@ -25,7 +28,7 @@ func (s *Store) newTier() (*ristretto.Cache[uint64, asset], error) {
 	return ristretto.NewCache(&ristretto.Config[uint64, asset]{
 		NumCounters:            s.sizes.counters,
 		MaxCost:                s.sizes.main,
-		BufferItems:            64, // ristretto's advice
+		BufferItems:            countedReads,
 		IgnoreInternalCost:     true,
 		TtlTickerDurationInSec: never,
 		// Keys are hashed already, with a seed that no client knows.
@@ -45,6 +48,15 @@ func (s *Store) offer(c *change) {
 	}
 	for !s.tier.Set(c.hash, now, c.cost) {
 		s.tier.Wait()
+	}
+}
+
+// countNow has ristretto count a read of hash without waiting for others. It gathers reads where the collector clears them away: a record so large that
+// few of its size come between two collections would hardly ever be counted, and be refused however often it is asked for.
+func (s *Store) countNow(hash uint64) {
+	s.tier.Get(hash)
+	for range countedReads {
+		s.tier.Get(0) // nobody's
 	}
 }
 

@@ -15,8 +15,8 @@
 // brought each. It applies sets later, may drop them, may refuse them, and orders nothing: so one goroutine, the settler, carries changes over, and is
 // the only one that writes to ristretto. It lets some gather for a millisecond. A record that ristretto refused stays on probation, a window of an
 // eighth of the budget in order of arrival; if it was read there it is offered again, so that a popular newcomer gets in and one that nobody wants
-// costs little. One that is too large for that is counted at every Put. What ristretto drops leaves the index. While half the budget is free it is told of one read in 32: to count a read costs more
-// than the look-up.
+// costs little. One that is too large for that is counted at every Put. What ristretto drops leaves the index. While half the budget is free it is told
+// of one read in 32: to count a read costs more than the look-up.
 //
 // The collector looks at every object in each cycle, and a record is three. So the settler copies records that have found their place, a hundred
 // at a time, into segments, most of which are one object without a pointer to follow. A segment goes when no record in it is held any more; when

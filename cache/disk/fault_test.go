@@ -37,7 +37,7 @@ func TestFailingDisk(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			f, ev := &faulty{at: at}, newEvents()
-			s := open(t, Options{Path: dir, Notify: ev.notify, RetryFirst: time.Hour, RetryMax: time.Hour, fault: f.fault})
+			s := open(t, Options{Path: dir, Notify: ev.notify, Linger: time.Hour, RetryFirst: time.Hour, RetryMax: time.Hour, fault: f.fault})
 			fill(t, s, 1)
 			f.on.Store(true)
 			for _, size := range sizes { // queued before the failure is known

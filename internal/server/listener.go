@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"time"
 )
@@ -52,14 +53,17 @@ func (s *Server) unbind() {
 	s.listeners = nil
 }
 
-// lastAccept is how long a listener goes on accepting after it was told to stop: connections that the kernel has already completed would
-// be reset if it closed at once.
-const lastAccept = 25 * time.Millisecond
+// lastAccept is how long a listener goes on accepting after it was told to stop: connections that the kernel has already completed
+// would be reset if it closed at once. If there still are some then, it does so again, lastRounds times in all.
+const (
+	lastAccept = 25 * time.Millisecond
+	lastRounds = 40
+)
 
 // run accepts until the server stops.
 func (l *listener) run() {
 	defer l.ln.Close()
-	pause := time.Duration(0)
+	pause, rounds := time.Duration(0), 1
 	for l.server.links.reserve(l.server.stopping) {
 		c, err := l.ln.Accept()
 		if err == nil {
@@ -68,11 +72,24 @@ func (l *listener) run() {
 			continue
 		}
 		l.server.links.release()
-		if l.server.isStopping() || !l.retry(err, &pause) {
+		switch stopping := l.server.isStopping(); {
+		case stopping && errors.Is(err, os.ErrDeadlineExceeded) && rounds < lastRounds && waiting(l.ln):
+			rounds++
+			_ = l.acceptUntil(time.Now().Add(lastAccept)) // a deadline that has passed hides what has come before it
+		case stopping, !l.retry(err, &pause):
 			return
 		}
 	}
 	l.drainBacklog()
+}
+
+// acceptUntil sets when accepting ends.
+func (l *listener) acceptUntil(t time.Time) error {
+	d, ok := l.ln.(interface{ SetDeadline(time.Time) error })
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	return d.SetDeadline(t)
 }
 
 // retry waits after a passing failure, such as too many open files. A listener that is broken is reported.
@@ -175,10 +192,9 @@ func (q *queue) Addr() net.Addr { return q.addr }
 // stopAccepting ends the accepting goroutines once what the kernel had completed is taken in.
 func (s *Server) stopAccepting() {
 	for _, l := range s.listeners {
-		if d, ok := l.ln.(interface{ SetDeadline(time.Time) error }); ok && d.SetDeadline(time.Now().Add(lastAccept)) == nil {
-			continue
+		if l.acceptUntil(time.Now().Add(lastAccept)) != nil {
+			_ = l.ln.Close()
 		}
-		_ = l.ln.Close()
 	}
 	s.accepting.Wait()
 	s.handshakes.Wait()

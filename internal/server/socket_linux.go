@@ -270,6 +270,9 @@ func settle(fd int) {
 // SetDeadline ends the wait of Accept.
 func (l *socketListener) SetDeadline(t time.Time) error { return l.file.SetDeadline(t) }
 
+// SyscallConn is for who asks about the listening socket.
+func (l *socketListener) SyscallConn() (syscall.RawConn, error) { return l.raw, nil }
+
 // Close makes Accept fail.
 func (l *socketListener) Close() error { return l.file.Close() }
 

@@ -46,6 +46,9 @@ func (s *source) checkMemory(cfg *Config, a allowance) {
 	if limit == 0 || !s.given("memory.max") || !s.clean("memory.max") || cfg.Memory.Max <= limit/4*3 {
 		return
 	}
-	s.warn("memory.max", fmt.Sprintf("%s is more than three quarters of %s, %s; buffers, connections and the heap's garbage come on top", cfg.Memory.Max, a.whose, limit.roundDown()),
-		fmt.Sprintf("write at most %s, or remove the key for a quarter", (limit/2).roundDown()))
+	mend := fmt.Sprintf("write at most %s, or remove the key for a quarter", (limit / 2).roundDown())
+	if limit/2 < leastMemoryMax {
+		mend = fmt.Sprintf("raise that to %s at least", 2*cfg.Memory.Max)
+	}
+	s.warn("memory.max", fmt.Sprintf("%s is more than three quarters of %s, %s; buffers, connections and the heap's garbage come on top", cfg.Memory.Max, a.whose, limit.roundDown()), mend)
 }

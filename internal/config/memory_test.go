@@ -30,6 +30,20 @@ func TestMemoryBeyondTheMachine(t *testing.T) {
 	}
 }
 
+// Where no size of the memory tier would do, the limit has to be raised.
+func TestMemoryLimitTooLow(t *testing.T) {
+	for limit, want := range map[uint64]string{1: "1B; ", 20 << 10: "20KiB; ", 32 << 10: "write at most 16KiB"} {
+		cfg, err := Parse(Options{File: "c.yaml", Env: noEnv, MemoryLimit: limit}, []byte(minimal+"memory: {max: 64MiB}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := cfg.Warnings()[0].String()
+		if raise := strings.Contains(got, "raise that to 128MiB"); !strings.Contains(got, want) || raise != (limit < 32<<10) {
+			t.Errorf("limit %d: %q, want %q", limit, got, want)
+		}
+	}
+}
+
 // What binds this very process is known by name.
 func TestAllowanceOfThisProcess(t *testing.T) {
 	if a := processAllowance(); a.limit == 0 || a.whose == "" {

@@ -59,5 +59,10 @@ func (s *Size) text() string {
 // String returns the size as it is written in a file.
 func (s Size) String() string { return s.text() }
 
-// roundDown drops what is below one MiB, so that a derived default reads well.
-func (s Size) roundDown() Size { return s / MiB * MiB }
+// roundDown drops what is below one MiB, so that a derived default reads well; a size below that stays.
+func (s Size) roundDown() Size {
+	if s < MiB {
+		return s
+	}
+	return s / MiB * MiB
+}

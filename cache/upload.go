@@ -1,8 +1,10 @@
 package cache
 
 import (
+	"errors"
 	"io"
 	"net/http"
+	"os"
 	"sync/atomic"
 )
 
@@ -10,16 +12,23 @@ import (
 type upload struct {
 	io.ReadCloser
 	ended atomic.Bool // all of it was read, or what there is
+	late  atomic.Bool // the client took too long for the next part
 }
+
+var errUploadLate = errors.New("cache: the client took too long for the next part of its request")
 
 // Read takes note of the end.
 func (u *upload) Read(p []byte) (int, error) {
 	n, err := u.ReadCloser.Read(p)
 	if err != nil {
+		u.late.Store(errors.Is(err, os.ErrDeadlineExceeded))
 		u.ended.Store(true)
 	}
 	return n, err
 }
+
+// uploadLate tells whether a request failed because its client took too long to send it: RFC 9110 §15.5.9.
+func (rd *read) uploadLate() bool { return rd.upload != nil && rd.upload.late.Load() }
 
 // watchUpload returns the request, from here on with content of which is known whether it has ended.
 func (rd *read) watchUpload() *http.Request {

@@ -138,6 +138,11 @@ func (rd *read) passed(status int, h http.Header) {
 
 // passFailed answers for an upstream that failed a passed request.
 func (rd *read) passFailed(err error) {
+	if rd.uploadLate() {
+		rd.answered = true // the context has ended all the same: net/http takes that for a client that is gone
+		rd.refuse(http.StatusRequestTimeout, policy.ReasonBadRequest, errUploadLate)
+		return
+	}
 	if rd.ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		rd.ev.ClientGone, rd.ev.Status = true, statusClientClosed
 		panic(http.ErrAbortHandler)

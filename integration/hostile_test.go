@@ -109,6 +109,30 @@ func TestMalformedUploadsAreAnswered(t *testing.T) {
 	}
 }
 
+// A client that stops in the middle of its upload gets 408 (RFC 9110 §15.5.9) at the limit, and the log says the same.
+func TestStalledUploadsAreAnswered(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t).onAny(func(w http.ResponseWriter, r *http.Request, n int) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		page("Cache-Control: no-store")(w, r, n)
+	})
+	p := start(t, conf{Origin: o.url, Extra: "http: { body: 500ms }\n"})
+	for path, upload := range map[string][2]string{"/length": {"Content-Length: 10", "abc"}, "/chunked": {"Transfer-Encoding: chunked", "3\r\nabc\r\n"}} {
+		c := dial(t, p.Addr())
+		c.write(t, request("POST", path, upload[0]))
+		r := c.send(upload[1])
+		if r.Err != nil || r.Status != http.StatusRequestTimeout || !r.Close {
+			t.Errorf("%s: status %d, close %t, %v", path, r.Status, r.Close, r.Err)
+		}
+		told := func(e map[string]any) bool {
+			return e["path"] == path && e["status"] == 408.0 && e["result"] == "refused" && e["client_gone"] == nil
+		}
+		if !eventually(func() bool { return len(p.logged(told)) == 1 }) {
+			t.Errorf("%s: no line says 408", path)
+		}
+	}
+}
+
 // A client that sends its head a byte at a time is cut at the header limit, and holds nobody else up meanwhile.
 func TestSlowHeadersAreCutOff(t *testing.T) {
 	t.Parallel()

@@ -247,6 +247,7 @@ func (c *conn) readLength(p []byte) (n int, done bool, err error) {
 	c.armBody()
 	n, err = c.inner.Read(p[:min(int64(len(p)), c.left)])
 	c.left -= int64(n)
+	c.bodyRead(err)
 	return n, true, err
 }
 
@@ -258,7 +259,9 @@ func (c *conn) readChunked() error {
 	}
 	if c.w == c.r {
 		c.armBody()
-		if err := c.fill(bufferSize); err != nil {
+		err := c.fill(bufferSize)
+		c.bodyRead(err)
+		if err != nil {
 			return err
 		}
 	}

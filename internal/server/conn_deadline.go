@@ -1,6 +1,8 @@
 package server
 
 import (
+	"errors"
+	"os"
 	"time"
 )
 
@@ -51,6 +53,18 @@ func (c *conn) armBody() {
 	defer c.mu.Unlock()
 	if c.readDeadline.IsZero() || time.Until(c.readDeadline) > d {
 		c.armReadLocked(d)
+	}
+}
+
+// bodyRead ends a body that stood still for too long: who answers that must not wait for it again.
+func (c *conn) bodyRead(err error) {
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !past(c.readDeadline) {
+		c.phase = phaseBroken
 	}
 }
 

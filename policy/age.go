@@ -20,13 +20,14 @@ func ageField(h http.Header) (age time.Duration, exact bool) {
 }
 
 // bornAt is the instant at which the response's age was zero (RFC 9111 §4.2.3). Date is in whole seconds, so the
-// apparent age is counted in whole seconds too; a Date ahead of us counts as no age, one that is missing or
+// apparent age is counted in whole seconds too. It is none if Date is not before the second of the request: such a response was made
+// while it was waited for, and the delay says more exactly when. A Date ahead of us counts as no age, one that is missing or
 // unreadable as the time of reception.
 func bornAt(h http.Header, requestAt, responseAt time.Time) time.Time {
 	age, _ := ageField(h)
 	correctedAge := age + max(responseAt.Sub(requestAt), 0)
 	var apparentAge time.Duration
-	if date, ok := dateOf(h, "Date"); ok {
+	if date, ok := dateOf(h, "Date"); ok && date.Before(requestAt.Truncate(time.Second)) {
 		apparentAge = max(responseAt.Truncate(time.Second).Sub(date), 0)
 	}
 	return responseAt.Add(-min(max(apparentAge, correctedAge), Forever)).Round(0).UTC()

@@ -141,12 +141,27 @@ func TestAge(t *testing.T) {
 	}
 }
 
-// RFC 9111 §4.2.3: Date has whole seconds; a response of this very second has no apparent age.
+// RFC 9111 §4.2.3: Date has whole seconds; a response that was made while it was waited for is as old as that took.
 func TestApparentAgeCountsWholeSeconds(t *testing.T) {
-	at := t0.Add(900 * time.Millisecond)
-	adm := Admit(nil, reads(), 200, fields("Cache-Control: max-age=1", "Date: "+date(0)), at, at)
-	if got := adm.Life.Age(at); got != 0 {
-		t.Errorf("age %v, want 0", got)
+	at := func(ms time.Duration) time.Time { return t0.Add(ms * time.Millisecond) }
+	for name, c := range map[string]struct {
+		request, response time.Time
+		date              time.Duration
+		want              time.Duration
+	}{
+		"this very second":               {at(900), at(900), 0, 0},
+		"the next, when it came":         {at(990), at(1020), 0, 30 * time.Millisecond},
+		"the next, made there":           {at(990), at(1020), sec, 30 * time.Millisecond},
+		"three seconds under way":        {at(500), at(3500), 2 * sec, 3 * sec},
+		"made before it was asked for":   {at(1010), at(1020), 0, sec},
+		"long before":                    {at(990), at(1020), -sec, 2 * sec},
+		"its clock is a little ahead":    {at(990), at(1020), 2 * sec, 30 * time.Millisecond},
+		"ours went back while we waited": {at(1020), at(990), 0, 0},
+	} {
+		adm := Admit(nil, reads(), 200, fields("Cache-Control: max-age=1", "Date: "+date(c.date)), c.request, c.response)
+		if got := adm.Life.Age(c.response); got != c.want {
+			t.Errorf("%s: age %v, want %v", name, got, c.want)
+		}
 	}
 }
 

@@ -128,10 +128,7 @@ func TestPollsAlone(t *testing.T) {
 
 // TestPollsAgain: exchanges that poll give what others give.
 func TestPollsAgain(t *testing.T) {
-	p, conns := plainOrigin(t, Config{}, talk(func(_ int, c net.Conn) bool {
-		io.WriteString(c, ok200)
-		return true
-	}))
+	p, conns := plainOrigin(t, Config{}, alwaysOK)
 	poller := &p.targets[0].plain.poller
 	poller.cpu = resting
 	for range 100 {

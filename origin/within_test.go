@@ -23,6 +23,12 @@ func talk(answers func(n int, c net.Conn) bool) func(net.Conn) {
 	}
 }
 
+// alwaysOK answers each request at once.
+var alwaysOK = talk(func(_ int, c net.Conn) bool {
+	io.WriteString(c, ok200)
+	return true
+})
+
 // within begins an exchange over the connection that a first exchange left.
 func within(t *testing.T, p *Pool, patience time.Duration) (*http.Response, Rest, error) {
 	t.Helper()
@@ -55,10 +61,7 @@ func wantAnswer(t *testing.T, resp *http.Response, err error, body string) {
 
 // TestWithinWhole: a response that comes at once needs no rest, and its connection is kept.
 func TestWithinWhole(t *testing.T) {
-	p, conns := plainOrigin(t, Config{}, talk(func(_ int, c net.Conn) bool {
-		io.WriteString(c, ok200)
-		return true
-	}))
+	p, conns := plainOrigin(t, Config{}, alwaysOK)
 	for range 3 {
 		wantWhole(t, p)
 	}
@@ -80,10 +83,7 @@ func wantWhole(t *testing.T, p *Pool) {
 
 // TestWithinWithoutConnection: nothing is dialled before rest.
 func TestWithinWithoutConnection(t *testing.T) {
-	p, conns := plainOrigin(t, Config{}, talk(func(_ int, c net.Conn) bool {
-		io.WriteString(c, ok200)
-		return true
-	}))
+	p, conns := plainOrigin(t, Config{}, alwaysOK)
 	_, rest, _ := p.RoundTripWithin(inbound("GET", "/", nil), time.Minute)
 	if rest == nil || conns.Load() != 0 {
 		t.Fatalf("rest %v, %d connections", rest != nil, conns.Load())
@@ -153,10 +153,7 @@ func TestWithinClosed(t *testing.T) {
 
 // TestWithinUnsent: a kept connection stays if the time is over before anything was sent.
 func TestWithinUnsent(t *testing.T) {
-	p, conns := plainOrigin(t, Config{}, talk(func(_ int, c net.Conn) bool {
-		io.WriteString(c, ok200)
-		return true
-	}))
+	p, conns := plainOrigin(t, Config{}, alwaysOK)
 	_, rest, err := within(t, p, time.Nanosecond)
 	if rest == nil {
 		t.Fatalf("no rest is left, error %v", err)

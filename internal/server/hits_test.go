@@ -163,7 +163,13 @@ func TestHitToSteadyReader(t *testing.T) {
 	s := hitServer(t, Options{WriteIdle: steadyLimit}, hits)
 	c := slowReader(t, s)
 	send(t, c, "GET /big HTTP/1.1\r\n"+host+"\r\n")
-	resp, err := http.ReadResponse(bufio.NewReader(&paced{r: c, per: steadyPiece, pause: steadyPause}), nil)
+	wantWholeHit(t, hits, &paced{r: c, per: steadyPiece, pause: steadyPause})
+}
+
+// wantWholeHit reads the answer with the bulk body, which must be reported as whole.
+func wantWholeHit(t *testing.T, hits *fixedHits, r io.Reader) {
+	t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(r), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,16 +71,19 @@ func (w *writeWait) sent(n int) {
 // unsent is how many bytes of what was written to a connection its peer has not acknowledged, -1 if that is not known.
 func unsent(c net.Conn) int {
 	n := -1
-	s, ok := c.(syscall.Conn)
-	if !ok {
-		return n
-	}
-	raw, err := s.SyscallConn()
-	if err != nil {
-		return n
-	}
-	_ = raw.Control(func(fd uintptr) { n = queued(fd) }) // of a closed connection nothing is known
+	withDescriptor(c, func(fd uintptr) { n = queued(fd) })
 	return n
+}
+
+// withDescriptor calls f with the descriptor of a socket, if it has one that is open.
+func withDescriptor(socket any, f func(fd uintptr)) {
+	s, ok := socket.(syscall.Conn)
+	if !ok {
+		return
+	}
+	if raw, err := s.SyscallConn(); err == nil {
+		_ = raw.Control(f)
+	}
 }
 
 // held remembers that a connection's client let writes wait, for those who wait behind them. Safe for concurrent use.

@@ -1,12 +1,10 @@
 package server
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -158,16 +156,7 @@ func TestHitToSipper(t *testing.T) {
 			}
 			defer c.Close()
 			send(t, c, "GET /big HTTP/1.1\r\n"+host+"\r\n")
-			resp, err := http.ReadResponse(bufio.NewReader(&sipper{Conn: c}), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got, err := io.ReadAll(resp.Body); err != nil || !bytes.Equal(got, bulkBody()) {
-				t.Errorf("%d bytes, %v; want all %d as they are", len(got), err, bulk)
-			}
-			if got := <-hits.sent; got != fmt.Sprintf("%d true", bulk) {
-				t.Errorf("reported %q", got)
-			}
+			wantWholeHit(t, hits, &sipper{Conn: c})
 		})
 	}
 }

@@ -15,8 +15,11 @@ import (
 // binary is the path of the proxy under test, set by TestMain.
 var binary string
 
-// defaultSlack widens time bounds for machines that do other things as well.
-const defaultSlack = 3.0
+// defaultSlack and defaultPause widen time bounds for machines that do other things as well, or stand still for a moment.
+const (
+	defaultSlack = 3
+	defaultPause = time.Second
+)
 
 // parallelTests is how many tests run at once: most of their time they wait for a lifetime or a tenure.
 const parallelTests = "8"
@@ -63,9 +66,8 @@ func run(m *testing.M) (int, error) {
 
 // within returns a bound on wall-clock time, widened by the slack that this machine was given.
 func within(d time.Duration) time.Duration {
-	slack := defaultSlack
 	if v, err := strconv.ParseFloat(os.Getenv("SWRPROXY_SLACK"), 64); err == nil && v > 0 {
-		slack = v
+		return time.Duration(float64(d) * v)
 	}
-	return time.Duration(float64(d) * slack)
+	return defaultSlack*d + defaultPause
 }

@@ -118,6 +118,9 @@ func (c *Cache) setDefaults() {
 		c.tags = []string{"Surrogate-Key", "Cache-Tag"}
 	}
 	c.spooler, _ = c.store.(Spooler)
+	if l, ok := c.store.(BodyLimiter); ok {
+		c.object.Max = min(c.object.Max, l.BodyLimit())
+	}
 	c.nearby = c.store.Get
 	if m, ok := c.store.(MemoryGetter); ok {
 		c.nearby, c.farther = m.GetMemory, true

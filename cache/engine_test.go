@@ -528,6 +528,45 @@ func TestTruncatedBodyIsNotStored(t *testing.T) {
 	})
 }
 
+// What the store cannot take passes it by, whatever ObjectConfig.Max allows, and is not called stored where its length is known.
+func TestLargerThanTheStoreTakes(t *testing.T) {
+	bubble(t, func(cfg *cache.Config) { cfg.Object.Max = 1 << 30 }, func(t *testing.T, r *rig) {
+		limit := int(r.store.BodyLimit())
+		for path, c := range map[string]struct {
+			size   int
+			known  bool // its length
+			stored bool // so says Cache-Status
+			calls  int  // for two requests
+		}{
+			"/fits":    {limit, true, true, 1},
+			"/larger":  {limit + 1, true, false, 2},
+			"/unknown": {limit + 1, false, true, 2},
+		} {
+			body := strings.Repeat("x", c.size)
+			r.origin.set(func(int, *http.Request) (*http.Response, error) {
+				resp := response(200, body, "Cache-Control: max-age=60")
+				if !c.known {
+					resp.ContentLength = -1
+				}
+				return resp, nil
+			})
+			before := r.origin.count()
+			for try := range 2 {
+				w := r.get(path)
+				if w.Code != 200 || w.Body.Len() != c.size {
+					t.Errorf("%s: %d, %d bytes", path, w.Code, w.Body.Len())
+				}
+				if status := w.Header().Get("Cache-Status"); try == 0 && strings.Contains(status, "stored") != c.stored {
+					t.Errorf("%s: %q", path, status)
+				}
+			}
+			if n := r.origin.count() - before; n != c.calls {
+				t.Errorf("%s: %d calls, want %d", path, n, c.calls)
+			}
+		}
+	})
+}
+
 // A body that breaks off before anything was sent is answered as other failures are: with the stored response where that is allowed, else 502.
 func TestBrokenBodyBeforeAnythingWasSent(t *testing.T) {
 	for name, c := range map[string]struct{ method, control string }{

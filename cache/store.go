@@ -28,6 +28,15 @@ type MemoryGetter interface {
 	GetMemory(key string) (*Record, bool)
 }
 
+// BodyLimiter is implemented by stores that do not take bodies of every size. What is larger passes them by: it is neither gathered nor called stored.
+type BodyLimiter interface {
+	// BodyLimit is the size in bytes of the largest body that Put takes if UsualFields are enough for the rest of its record. It does not change.
+	BodyLimit() int64
+}
+
+// UsualFields is how many bytes a BodyLimit leaves to a record's key, fields and overhead.
+const UsualFields = 5 << 10
+
 // Walker is implemented by stores that can list what they hold, for sweeps and purges. The order is undefined; records
 // put or deleted meanwhile may or may not be seen. Walking stops when f returns false. f may call Get, Put and Delete.
 type Walker interface {

@@ -25,6 +25,22 @@ func testTooLarge(t *testing.T, s cache.Store) {
 	wantToken(t, s, "a", 3)
 }
 
+// testBodyLimit puts a body as large as the store says that it takes.
+func testBodyLimit(t *testing.T, s cache.Store) {
+	l, ok := s.(cache.BodyLimiter)
+	if !ok {
+		t.Skip("not a BodyLimiter")
+	}
+	limit := l.BodyLimit()
+	if st, ok := s.(cache.StatsSource); ok && (limit < st.Stats().Max/4 || limit > st.Stats().Max) {
+		t.Errorf("bodies of up to %d bytes, with a budget of %d", limit, st.Stats().Max)
+	}
+	put(t, s, Record("a", 1, int(limit)), cache.PutStored)
+	wantToken(t, s, "a", 1)
+	Sync(t, s)
+	wantToken(t, s, "a", 1)
+}
+
 // testBudget puts twice the budget: each record is seen at once, the budget holds, and what is there is whole.
 func testBudget(t *testing.T, s cache.Store) {
 	src, ok := s.(cache.StatsSource)

@@ -34,6 +34,7 @@ func Run(t *testing.T, open Open) {
 		"walk lists all":                             testWalk,
 		"walk may change the store":                  testWalkChanges,
 		"a record above the budget is refused":       testTooLarge,
+		"a body of the store's limit is taken":       testBodyLimit,
 		"the budget is kept":                         testBudget,
 		"counters tell purges apart":                 testPurgeCount,
 		"random operations agree with a model":       testModel,

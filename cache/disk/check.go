@@ -243,5 +243,6 @@ var (
 	_ cache.Store       = (*Store)(nil)
 	_ cache.Walker      = (*Store)(nil)
 	_ cache.StatsSource = (*Store)(nil)
+	_ cache.BodyLimiter = (*Store)(nil)
 	_ cache.Spooler     = (*Store)(nil)
 )

@@ -103,8 +103,18 @@ func (s *Store) enqueue(o *op, have found, seen uint64) (result cache.PutResult,
 }
 
 func (s *Store) tooLarge(r *cache.Record) bool {
-	return r.Cost()+r.Body.Size() > s.opt.Max/4*3
+	size := r.Cost()
+	if _, counted := r.Body.Bytes(); !counted {
+		size += r.Body.Size()
+	}
+	return size > s.largest()
 }
+
+// largest is how many bytes one record may take.
+func (s *Store) largest() int64 { return s.opt.Max / 4 * 3 }
+
+// BodyLimit is what that leaves to a body.
+func (s *Store) BodyLimit() int64 { return max(s.largest()-cache.UsualFields, 0) }
 
 // refuseLocked turns o down. What it would have replaced is out of date.
 func (s *Store) refuseLocked(o *op, have found) {

@@ -103,4 +103,5 @@ var (
 	_ cache.Store       = (*Store)(nil)
 	_ cache.Walker      = (*Store)(nil)
 	_ cache.StatsSource = (*Store)(nil)
+	_ cache.BodyLimiter = (*Store)(nil)
 )

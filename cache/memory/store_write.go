@@ -27,6 +27,9 @@ func (s *Store) Put(r *cache.Record) cache.PutResult {
 	return result
 }
 
+// BodyLimit is what ristretto's share of the budget leaves to a body.
+func (s *Store) BodyLimit() int64 { return max(s.sizes.main-cache.UsualFields, 0) }
+
 func (s *Store) nextID() arrivalID {
 	for {
 		if id := arrivalID(s.counts.arrivals.Add(1) % (1 << idBits)); id != 0 {

@@ -129,6 +129,9 @@ func (s *Store) putMemory(r *cache.Record, onDisk cache.PutResult, alone bool) c
 	}
 }
 
+// BodyLimit is the disk's: memory need not have everything.
+func (s *Store) BodyLimit() int64 { return s.dsk.BodyLimit() }
+
 // Delete forgets the record of this key in both tiers if its token is not above token, and tells whether there was one.
 func (s *Store) Delete(key string, token uint64) bool {
 	st := s.stripe(maphash.String(s.seed, key))
@@ -198,5 +201,6 @@ var (
 	_ cache.MemoryGetter = (*Store)(nil)
 	_ cache.Walker       = (*Store)(nil)
 	_ cache.StatsSource  = (*Store)(nil)
+	_ cache.BodyLimiter  = (*Store)(nil)
 	_ cache.Spooler      = (*Store)(nil)
 )

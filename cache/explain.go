@@ -61,6 +61,7 @@ func (c *Cache) Explain(r *http.Request) (Explanation, error) {
 		x.Use, x.Reason = policy.Bypass, why
 		return x, nil
 	}
+	c.awaitCommits(r.Context())
 	rd.found = c.lookup(&rd.rule.settings, rd.key, r.Header)
 	rd.explainRecord(&x)
 	rd.explainRefusal(&x)

@@ -59,7 +59,7 @@ func (fl *flight) copyBody(resp *http.Response) error {
 		if err != nil {
 			return fl.causeOf(err)
 		}
-		if !s.throttle(fl.ctx) {
+		if !fl.here && !s.throttle(fl.ctx) { // here the reader comes when all has been read
 			return errUnwatched
 		}
 		if !fl.head.admission.Store && !fl.watched() {

@@ -125,6 +125,18 @@ func (rd *read) answeredAhead(fl *flight) bool {
 	return rd.answerIfServable(rd.lookAgain())
 }
 
+// commitsTake is for how long awaitCommits waits: a store that takes longer than this for a small record has trouble.
+const commitsTake = 100 * time.Millisecond
+
+// awaitCommits waits for what was called stored in an answer and is still to be committed: who has had that answer may purge it, or ask what is stored.
+func (c *Cache) awaitCommits(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, commitsTake)
+	defer cancel()
+	for _, fl := range c.flights.committing() {
+		_ = fl.spool.finished(ctx)
+	}
+}
+
 // patience is the constant, but no considerable part of a tenure.
 func (c *Cache) patience() time.Duration {
 	if t := c.fillCfg.Tenure; t > 0 {

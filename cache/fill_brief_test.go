@@ -245,6 +245,36 @@ func TestAnswerMeansStored(t *testing.T) {
 	})
 }
 
+// TestPurgeBehindAnswer: who purges, or asks about, what an answer says is stored finds it.
+func TestPurgeBehindAnswer(t *testing.T) {
+	inTwoParts(t, nil, func(t *testing.T, r *rig) {
+		r.origin.set(at)
+		w := promptWriter{ResponseRecorder: httptest.NewRecorder()}
+		known, counted, purged := make(chan bool, 1), make(chan int, 1), make(chan int, 1)
+		purge := func(opt cache.PurgeOptions) int {
+			res, err := r.c.Purge(t.Context(), cache.Selector{URL: "http://example.org/a"}, opt)
+			if err != nil {
+				t.Error(err)
+			}
+			return res.Records
+		}
+		w.sent = func() {
+			go func() {
+				known <- r.explain("/a").Stored
+				counted <- purge(cache.PurgeOptions{DryRun: true})
+				purged <- purge(cache.PurgeOptions{})
+			}()
+			synctest.Wait()
+		}
+		r.serve(t.Context(), w, "/a")
+		if !<-known || <-counted != 1 || <-purged != 1 {
+			t.Error("what was just called stored is not found")
+		}
+		r.get("/a")
+		r.wantCalls(2)
+	})
+}
+
 // TestLeavesBehindAnswer: a client that goes once it has its answer has not given up; nor does one that waits for a commit hang on it.
 func TestLeavesBehindAnswer(t *testing.T) {
 	inTwoParts(t, nil, func(t *testing.T, r *rig) {

@@ -355,6 +355,19 @@ func (f *flights) oldest() uint64 {
 	return low
 }
 
+// committing are those whose answer may have been sent before its commit.
+func (f *flights) committing() (list []*flight) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for fl := f.active; fl != nil; fl = fl.older {
+		if fl.committing.Load() {
+			fl.known = true
+			list = append(list, fl)
+		}
+	}
+	return list
+}
+
 func (f *flights) put(fl *flight) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

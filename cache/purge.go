@@ -72,6 +72,7 @@ func (c *Cache) Purge(ctx context.Context, sel Selector, opt PurgeOptions) (Purg
 	if c.closed.Load() {
 		return PurgeResult{}, ErrClosed
 	}
+	c.awaitCommits(ctx)
 	if opt.DryRun {
 		return c.sweep(ctx, scopes, math.MaxUint64, opt)
 	}

@@ -607,6 +607,34 @@ func TestBrokenBodyBeforeAnythingWasSent(t *testing.T) {
 	}
 }
 
+// A failure is for those who waited for it. Who comes when its head is known already asks again, and gets the origin's own answer.
+func TestLateForAFailure(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, r *rig) {
+		r.origin.set(func(int, *http.Request) (*http.Response, error) {
+			resp := response(503, "down")
+			resp.Body = io.NopCloser(io.MultiReader(strings.NewReader("do"), lateReader{}, strings.NewReader("wn")))
+			return resp, nil
+		})
+		var wg sync.WaitGroup
+		for i := range 3 {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * time.Second / 4)
+				wantBody(t, r.get("/a"), 503, "down")
+			})
+		}
+		wg.Wait()
+		r.wantCalls(2)
+	})
+}
+
+// lateReader is nothing, after a second.
+type lateReader struct{}
+
+func (lateReader) Read([]byte) (int, error) {
+	time.Sleep(time.Second)
+	return 0, io.EOF
+}
+
 type errReader struct{ err error }
 
 func (e errReader) Read([]byte) (int, error) { return 0, e.err }

@@ -125,6 +125,12 @@ func (rd *read) answeredAhead(fl *flight) bool {
 	return rd.answerIfServable(rd.lookAgain())
 }
 
+// answeredBehind is answeredAhead for a reader who would not wait for a fill. False also means that there is no such response.
+func (rd *read) answeredBehind() bool {
+	fl := rd.c.flights.get(rd.fillKey())
+	return fl != nil && fl.committing.Load() && rd.answeredAhead(fl)
+}
+
 // commitsTake is for how long awaitCommits waits: a store that takes longer than this for a small record has trouble.
 const commitsTake = 100 * time.Millisecond
 

@@ -245,6 +245,27 @@ func TestAnswerMeansStored(t *testing.T) {
 	})
 }
 
+// TestOthersBehindAnswer: so do those who would not wait for a fill.
+func TestOthersBehindAnswer(t *testing.T) {
+	inTwoParts(t, nil, func(t *testing.T, r *rig) {
+		r.origin.set(at)
+		w := promptWriter{ResponseRecorder: httptest.NewRecorder()}
+		others := make(chan *httptest.ResponseRecorder, 2)
+		w.sent = func() {
+			go func() { others <- r.do(t.Context(), http.MethodHead, "/a") }()
+			go func() { others <- r.get("/a", "Cache-Control: only-if-cached") }()
+			synctest.Wait()
+		}
+		r.serve(t.Context(), w, "/a")
+		for range cap(others) {
+			if other := <-others; other.Code != 200 || !strings.Contains(other.Header().Get("Cache-Status"), "hit") {
+				t.Errorf("%d %s, want a hit", other.Code, other.Header().Get("Cache-Status"))
+			}
+		}
+		r.wantCalls(1)
+	})
+}
+
 // TestPurgeBehindAnswer: who purges, or asks about, what an answer says is stored finds it.
 func TestPurgeBehindAnswer(t *testing.T) {
 	inTwoParts(t, nil, func(t *testing.T, r *rig) {

@@ -141,11 +141,6 @@ func (fl *flight) ready() bool {
 	}
 }
 
-// spent tells whether the fill has failed and is about to end. That is for those who waited; who comes then may have been told of it, and asks again.
-func (fl *flight) spent() bool {
-	return fl.ready() && (fl.head.err != nil || fl.head.spool != nil && fl.head.spool.broken() != nil)
-}
-
 // enter counts a reader in, leave out. An unshared response ends with its last reader.
 func (fl *flight) enter() {
 	fl.mu.Lock()

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -118,6 +121,64 @@ func TestLostBodyIsAMiss(t *testing.T) {
 			t.Errorf("nothing to serve: %d", w.Code)
 		}
 	})
+}
+
+// storedBody opens as a reader.
+type storedBody struct{ io.ReadSeeker }
+
+func (b storedBody) Open() (io.ReadSeekCloser, error) { return b, nil }
+
+func (storedBody) Close() error { return nil }
+
+// failingSeeker breaks off.
+type failingSeeker struct{ *strings.Reader }
+
+func (failingSeeker) Read([]byte) (int, error) { return 0, errors.New("unreadable") }
+
+// TestWhoBrokeOff: an answer that ends early is told of as the client's going or the store's failing.
+func TestWhoBrokeOff(t *testing.T) {
+	const text = "abcdef"
+	file := filepath.Join(t.TempDir(), "body")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		body func() io.ReadSeeker
+		gone bool // the client
+	}{
+		"client, from memory": {func() io.ReadSeeker { return strings.NewReader(text) }, true},
+		"client, from a file": {func() io.ReadSeeker { f, _ := os.Open(file); return f }, true},
+		"body fails":          {func() io.ReadSeeker { return failingSeeker{strings.NewReader(text)} }, false},
+		"body is short":       {func() io.ReadSeeker { return strings.NewReader("ab") }, false},
+		"file fails":          {func() io.ReadSeeker { f, _ := os.OpenFile(file, os.O_WRONLY, 0); return f }, false},
+	} {
+		for _, field := range []string{"Range: bytes=1-4", "Range: bytes=0-1,3-4", "X: whole"} {
+			bubble(t, nil, func(t *testing.T, r *rig) {
+				r.origin.set(after(0, func(int, *http.Request) *http.Response { return response(200, text, "Cache-Control: max-age=60") }))
+				r.get("/a")
+				synctest.Wait()
+				r.store.Walk(func(rec *cache.Record) bool {
+					other := *rec
+					body := c.body()
+					if f, ok := body.(*os.File); ok {
+						t.Cleanup(func() { f.Close() })
+					}
+					other.Body = cache.SourceBody(storedBody{body}, int64(len(text)))
+					return r.store.Put(&other) == cache.PutStored
+				})
+				var w http.ResponseWriter = httptest.NewRecorder()
+				if c.gone {
+					w = goneWriter{promptWriter{ResponseRecorder: httptest.NewRecorder()}}
+				}
+				if r.serve(t.Context(), w, "/a", field) {
+					t.Errorf("%s, %s: the answer is whole", name, field)
+				}
+				if e := r.notes.reads[len(r.notes.reads)-1]; e.ClientGone != c.gone {
+					t.Errorf("%s, %s: the client is told of as gone: %t, %v", name, field, e.ClientGone, e.Err)
+				}
+			})
+		}
+	}
 }
 
 // TestNotModifiedThatNobodyAskedFor: RFC 9110 §15.4.5. It confirms nothing, so it is a failure of the origin.

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"fmt"
 	"mime/multipart"
 	"net/http"
 	"net/textproto"
@@ -78,14 +77,11 @@ func (rd *read) sendParts(rec *Record, parts []policy.ByteRange) {
 		if contentType != "" {
 			head.Set("Content-Type", contentType)
 		}
-		if _, err := mw.CreatePart(head); err != nil {
-			rd.abort(fmt.Errorf("write part: %w", err))
-		}
+		_, err := mw.CreatePart(head)
+		rd.sent(err)
 		rd.sendBody(rec, p.Start, p.Length)
 	}
-	if err := mw.Close(); err != nil {
-		rd.abort(fmt.Errorf("end parts: %w", err))
-	}
+	rd.sent(mw.Close())
 }
 
 // countingWriter writes to the client through the read's own counter.

@@ -269,6 +269,7 @@ func (rd *read) missed(why policy.Reason) {
 	rd.ev.Reason = why
 	rd.status.Fwd = forwardReason(why, rd.found.rec != nil)
 	switch {
+	case (rd.req.Control.OnlyIfCached || rd.r.Method == http.MethodHead) && rd.answeredBehind():
 	case rd.req.Control.OnlyIfCached:
 		rd.refuse(http.StatusGatewayTimeout, policy.ReasonOnlyIfCached, nil)
 	case rd.r.Method == http.MethodHead:

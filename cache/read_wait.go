@@ -76,9 +76,9 @@ func (rd *read) answeredInTrouble(key fill.Key, now time.Time) bool {
 }
 
 // mayJoin tells whether a response that is arriving may answer a reader who comes only now: it must be storable and fresh. Readers who
-// waited for it may have it in any case: RFC 9111 §4.
+// waited for it, or were there before its fill began, may have it in any case: RFC 9111 §4.
 func (rd *read) mayJoin(fl *flight, now time.Time) bool {
-	if rd.seen == fl {
+	if rd.seen == fl || !fl.startedAt.Before(rd.start) && fl.head.shared() {
 		return true
 	}
 	h := &fl.head
@@ -200,7 +200,6 @@ func (rd *read) waitFor(waiter *fill.Waiter, key fill.Key) (answered bool) {
 	rd.collapsed = true
 	before := rd.c.flights.flightOf(place)
 	late := before != nil && before.ready()
-	spent := late && before.spent()
 	if late && rd.mayJoin(before, time.Now()) {
 		return rd.join(before) // its head came between the look and the wait; nothing more would be announced
 	}
@@ -217,10 +216,10 @@ func (rd *read) waitFor(waiter *fill.Waiter, key fill.Key) (answered bool) {
 		rd.fail(errWaitOver, policy.ReasonWaitOver)
 		return true
 	case fill.Failed:
-		if rd.c.local && rd.seen == nil && before == nil {
-			spent = true // a fill that was there no more: this reader came between its last two steps
+		if late || rd.c.local && before == nil && rd.seen == nil {
+			return false // it was known before this reader came, who may have been told of it
 		}
-		return !spent && rd.shareFailure(out)
+		return rd.shareFailure(out)
 	case fill.TenureOver:
 		rd.c.states.hang(key, time.Now())
 		return rd.afterWake()

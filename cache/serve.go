@@ -3,8 +3,11 @@ package cache
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
+	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -175,12 +178,40 @@ func (rd *read) sendBody(rec *Record, start, length int64) {
 	if _, err := rd.source.Seek(start, io.SeekStart); err != nil {
 		rd.abort(err)
 	}
-	// io.CopyN on an *os.File lets net/http use sendfile.
-	n, err := io.CopyN(rd.w, rd.source, length)
+	n, err := io.CopyN(rd.w, telling(rd.source), length)
 	rd.ev.Bytes += n
-	if err != nil {
-		rd.abort(err)
+	rd.sent(err)
+}
+
+// sent ends an answer of which a part could not be sent: if that could be read, the client took no more.
+func (rd *read) sent(err error) {
+	if err == nil {
+		return
 	}
+	_, file := errors.AsType[*fs.PathError](err)
+	rd.ev.ClientGone = !file && !errors.Is(err, errUnread) && err != io.EOF
+	rd.abort(err)
+}
+
+// telling returns src with errors that say that they are its own. An *os.File's do, and it must stay one: net/http uses sendfile then.
+func telling(src io.Reader) io.Reader {
+	if _, file := src.(*os.File); file {
+		return src
+	}
+	return unreadable{src}
+}
+
+type unreadable struct{ src io.Reader }
+
+var errUnread = errors.New("cache: stored body can not be read on")
+
+// Read reads.
+func (u unreadable) Read(p []byte) (int, error) {
+	n, err := u.src.Read(p)
+	if err != nil && err != io.EOF {
+		err = fmt.Errorf("%w: %w", errUnread, err)
+	}
+	return n, err
 }
 
 var errBodyLost = errors.New("cache: stored body can not be read")

@@ -201,6 +201,30 @@ func TestDrainIsCutByItsContext(t *testing.T) {
 	_, _ = bufio.NewReader(c).ReadByte() // returns: the connection is closed
 }
 
+// Where requests have to be cut at http.drain, fills get no time beyond it.
+func TestDrainCutsFillsToo(t *testing.T) {
+	arrived := make(chan struct{})
+	o := newSource(t, func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-r.Context().Done()
+	})
+	r := start(t, "listen: 127.0.0.1:0\nhttp: { drain_idle: 0, drain: 50ms }\norigins: { app: { url: "+o.URL+" } }\n")
+	c, err := net.Dial("tcp", strings.TrimPrefix(r.URLs()[0], "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "GET /hangs HTTP/1.1\r\nHost: h\r\n\r\n")
+	<-arrived
+	began := time.Now()
+	if err := r.Drain(context.Background()); err != nil {
+		t.Errorf("drain: %v", err)
+	}
+	if took := time.Since(began); took >= fillGrace {
+		t.Errorf("took %v, with a limit of 50 ms", took)
+	}
+}
+
 func TestWarningsAreLogged(t *testing.T) {
 	o := newSource(t, cacheable)
 	r := start(t, base+"origins: { app: { url: "+o.URL+" } }\nrules: [{ ttl: 1m, override: true }]\n")

@@ -24,8 +24,9 @@ func (a *App) Drain(ctx context.Context) error {
 	a.state.Store(uint32(draining))
 	a.logger.Info().Msg("draining")
 	begin := time.Now()
-	requests := a.logCut(a.server.Drain(ctx))
-	fills := a.closeCache(ctx)
+	served := a.server.Drain(ctx)
+	fills := a.closeCache(ctx, served)
+	requests := a.logCut(served)
 	a.closeRest(ctx)
 	if a.trimmer != nil {
 		a.trimmer.close()
@@ -48,10 +49,13 @@ func (a *App) logCut(err error) error {
 	return err
 }
 
-// closeCache lets fills finish for a moment. That some had to be cancelled is no failure.
-func (a *App) closeCache(ctx context.Context) error {
+// closeCache lets fills finish for a moment, unless requests had to be cut: then all the time is used up. That some had to be cancelled is no failure.
+func (a *App) closeCache(ctx context.Context, served error) error {
 	grace, cancel := context.WithTimeout(ctx, fillGrace)
 	defer cancel()
+	if _, cut := errors.AsType[*server.ErrCut](served); cut {
+		cancel()
+	}
 	err := a.cache.Close(grace)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		a.logger.Info().Err(err).Msg("fills cancelled")

@@ -44,6 +44,7 @@ type Cache struct {
 	seq     *fill.Sequence
 	fillCfg FillConfig
 	object  ObjectConfig
+	room    *spoolRoom // for bodies on their way into a store that keeps them in memory; nil if it has files, or no limit
 	obs     Observer
 	scheme  func(*http.Request) string
 	tags    []string
@@ -120,6 +121,9 @@ func (c *Cache) setDefaults() {
 	c.spooler, _ = c.store.(Spooler)
 	if l, ok := c.store.(BodyLimiter); ok {
 		c.object.Max = min(c.object.Max, l.BodyLimit())
+		if c.spooler == nil {
+			c.room = newSpoolRoom(l.BodyLimit())
+		}
 	}
 	c.nearby = c.store.Get
 	if m, ok := c.store.(MemoryGetter); ok {

@@ -567,6 +567,59 @@ func TestLargerThanTheStoreTakes(t *testing.T) {
 	})
 }
 
+// Large bodies on their way into a memory tier have a quarter of it, one of them at least. What does not fit reaches its reader and is not stored.
+func TestRoomForLargeBodies(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, r *rig) {
+		size := int(r.store.BodyLimit() / 6)
+		body := strings.Repeat("x", size)
+		r.origin.set(func(_ int, req *http.Request) (*http.Response, error) {
+			resp := response(200, body, "Cache-Control: max-age=60")
+			resp.Body = io.NopCloser(io.MultiReader(strings.NewReader(body[1:]), lateReader{}, strings.NewReader(body[:1])))
+			switch req.URL.Path {
+			case "/unknown":
+				resp.ContentLength = -1
+			case "/huge":
+				huge := strings.Repeat(body, 5)
+				resp.ContentLength, resp.Body = int64(len(huge)), io.NopCloser(strings.NewReader(huge))
+			}
+			return resp, nil
+		})
+		get := func(path, says string) {
+			t.Helper()
+			w := r.get(path)
+			if status := w.Header().Get("Cache-Status"); w.Code != 200 || w.Body.Len() < size || !strings.Contains(status, says) {
+				t.Errorf("%s: %d, %d bytes, %s; want %s", path, w.Code, w.Body.Len(), status, says)
+			}
+		}
+		hits := func(path string) { // and makes room in the store
+			t.Helper()
+			get(path, "hit")
+			if _, err := r.c.Purge(t.Context(), cache.Selector{All: true}, cache.PurgeOptions{}); err != nil {
+				t.Error(err)
+			}
+		}
+		var wg sync.WaitGroup
+		meanwhile := func(path string, f func()) { // all but a byte of its body is there
+			wg.Go(func() { get(path, "stored") })
+			synctest.Wait()
+			f()
+			wg.Wait()
+			hits(path)
+		}
+		get("/huge", "stored") // nothing else is on its way
+		hits("/huge")
+		meanwhile("/a", func() { get("/known", "detail=no-room") })
+		get("/known", "stored") // it is not remembered as one that cannot be shared
+		hits("/known")
+		meanwhile("/b", func() { get("/unknown", "stored") })
+		get("/unknown", "fwd=") // that was more than could be held
+		hits("/unknown")
+		if used := r.c.SpoolsHeld(); used != 0 {
+			t.Errorf("%d bytes are still counted", used)
+		}
+	})
+}
+
 // A body that breaks off before anything was sent is answered as other failures are: with the stored response where that is allowed, else 502.
 func TestBrokenBodyBeforeAnythingWasSent(t *testing.T) {
 	for name, c := range map[string]struct{ method, control string }{

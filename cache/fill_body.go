@@ -15,6 +15,7 @@ import (
 func (fl *flight) shared(ev *FillEvent, h head, resp *http.Response) fill.Outcome {
 	defer resp.Body.Close()
 	h.spool = &fl.spool
+	h.spool.memory = fl.c.room
 	h.spool.open(fl.c.object.Max, resp.ContentLength, fl.c.spooler)
 	fl.head = h
 	fl.reserve(h.spool)
@@ -70,10 +71,14 @@ func (fl *flight) copyBody(resp *http.Response) error {
 
 // outgrown tells the world that this body will not be stored after all: no new readers, and the waiting ones go their own way.
 func (fl *flight) outgrown() {
-	fl.c.states.mark(fl.key, time.Now())
+	why := errCrowded
+	if !fl.spool.noRoom() {
+		fl.c.states.mark(fl.key, time.Now())
+		why = errOversize
+	}
 	fl.c.flights.remove(fl)
 	if fl.lease != nil {
-		fl.lease.Settle(fill.Outcome{Kind: fill.NotShareable, Err: errOversize})
+		fl.lease.Settle(fill.Outcome{Kind: fill.NotShareable, Err: why})
 	}
 }
 
@@ -83,6 +88,9 @@ func (fl *flight) complete(ev *FillEvent, resp *http.Response) fill.Outcome {
 	switch {
 	case h.failed:
 		return fl.failedStatus(ev, h)
+	case h.spool.noRoom():
+		ev.Reason = policy.ReasonNoRoom
+		return fill.Outcome{Kind: fill.NotShareable, Err: errCrowded}
 	case !h.spool.kept():
 		ev.Reason = policy.ReasonTooLarge
 		return fill.Outcome{Kind: fill.NotShareable, Err: errOversize}

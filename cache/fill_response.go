@@ -83,6 +83,8 @@ func (fl *flight) received(ev *FillEvent, resp *http.Response) fill.Outcome {
 	switch {
 	case resp.ContentLength > fl.c.object.Max:
 		h.admission = policy.Admission{Reason: policy.ReasonTooLarge, Life: h.admission.Life}
+	case h.admission.Store && !fl.c.room.fits(resp.ContentLength):
+		h.admission = policy.Admission{Reason: policy.ReasonNoRoom, Life: h.admission.Life}
 	case isStream(resp.Header):
 		h.admission = policy.Admission{Reason: policy.ReasonStream, Life: h.admission.Life}
 	}
@@ -121,7 +123,9 @@ func (fl *flight) countsAsFailure(h *head, now time.Time) bool {
 // unshared leaves the body to the reader who started the fill and sends everybody else to the origin. With no reader there it reads a
 // part of the body itself, to tell an answer from a broken one.
 func (fl *flight) unshared(ev *FillEvent, h head, resp *http.Response) fill.Outcome {
-	fl.c.states.mark(fl.key, h.at)
+	if h.admission.Reason != policy.ReasonNoRoom {
+		fl.c.states.mark(fl.key, h.at)
+	}
 	fl.head = h
 	ev.Reason = h.admission.Reason
 	if fl.offerBody(resp.Body) {

@@ -19,6 +19,7 @@ var (
 	errUnwatched  = errors.New("cache: nobody reads this response any more")
 	errNoSlot     = errors.New("cache: all fill places of the origin are taken")
 	errOversize   = errors.New("cache: body over object.max")
+	errCrowded    = errors.New("cache: too many large bodies in memory at once")
 	errFillPanic  = errors.New("cache: fill panicked")
 	errBadStatus  = errors.New("cache: origin answered with a status that is none")
 	errStatusFail = errors.New("cache: origin answered with an error status")

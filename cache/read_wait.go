@@ -216,10 +216,7 @@ func (rd *read) waitFor(waiter *fill.Waiter, key fill.Key) (answered bool) {
 		rd.fail(errWaitOver, policy.ReasonWaitOver)
 		return true
 	case fill.Failed:
-		if late || rd.c.local && before == nil && rd.seen == nil {
-			return false // it was known before this reader came, who may have been told of it
-		}
-		return rd.shareFailure(out)
+		return !late && rd.shareFailure(out) // what is known already this reader may have been told before: it asks again
 	case fill.TenureOver:
 		rd.c.states.hang(key, time.Now())
 		return rd.afterWake()
@@ -247,13 +244,18 @@ func (rd *read) sleep(waiter *fill.Waiter) (fill.Outcome, error) {
 	return waiter.Wait(rd.ctx, limit)
 }
 
-// shareFailure gives a waiter the failure that it waited for.
+// shareFailure gives a waiter the failure that it waited for. If that was of a fill of this process that had gone already, the reader came between the
+// fill's last two steps, and asks again.
 func (rd *read) shareFailure(out fill.Outcome) bool {
-	if rd.seen != nil && rd.seen.ready() {
+	switch {
+	case rd.seen != nil && rd.seen.ready():
 		return rd.join(rd.seen)
+	case rd.c.local:
+		return false
+	default:
+		rd.fail(out.Err, policy.ReasonOriginFailed)
+		return true
 	}
-	rd.fail(out.Err, policy.ReasonOriginFailed)
-	return true
 }
 
 // afterWake looks in the cache and at the fill that was waited for.

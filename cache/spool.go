@@ -27,11 +27,14 @@ type spool struct {
 	limit int64
 
 	// The writer's own.
-	files   Spooler // nil: memory only
-	scratch []byte  // where the writer puts bytes that go to the file
+	files   Spooler    // nil: memory only
+	scratch []byte     // where the writer puts bytes that go to the file
+	memory  *spoolRoom // for what is not in a file
 
 	mu      sync.Mutex // guards following
 	buf     []byte
+	taken   int64 // of memory
+	crowded bool  // the body is not kept because there was no room
 	base    int64 // offset of buf[0]
 	file    Spool
 	fileEnd int64
@@ -87,6 +90,30 @@ func (s *spool) growLocked() {
 	grown := make([]byte, len(keep), max(minSpool, 2*len(keep)))
 	copy(grown, keep)
 	s.buf = grown
+	if s.through {
+		s.giveLocked(int64(cap(grown)))
+	}
+}
+
+// takeLocked counts the buffer. False means that there is no room for it.
+func (s *spool) takeLocked() bool {
+	n := int64(cap(s.buf))
+	if s.memory == nil || n <= spoolFree || n <= s.taken {
+		return true
+	}
+	if !s.memory.take(s.taken, n) {
+		return false
+	}
+	s.taken = n
+	return true
+}
+
+// giveLocked counts no more than left bytes from now on.
+func (s *spool) giveLocked(left int64) {
+	if s.taken > left {
+		s.memory.give(s.taken - left)
+		s.taken = left
+	}
 }
 
 // lowestLocked is the offset of the slowest reader, or the end if there is none.
@@ -108,7 +135,10 @@ func (s *spool) advance(n int) (over bool) {
 	s.mu.Lock()
 	s.buf = s.buf[:len(s.buf)+n]
 	size := s.endLocked()
-	over = !s.through && size > s.limit
+	if !s.through && size <= s.limit {
+		s.crowded = !s.takeLocked()
+	}
+	over = !s.through && (size > s.limit || s.crowded)
 	s.through = s.through || over
 	s.wakeLocked()
 	spill := !s.through && size > spoolMemory && s.files != nil
@@ -199,11 +229,12 @@ func (s *spool) finish(err error) {
 	closeFile(file)
 }
 
-// idleFileLocked returns the file if nobody needs it any more.
+// idleFileLocked gives the room back and returns the file, if nobody needs them any more.
 func (s *spool) idleFileLocked() Spool {
 	if !s.done || len(s.readers) > 0 {
 		return nil
 	}
+	s.giveLocked(0)
 	file := s.file
 	s.file = nil
 	return file
@@ -238,6 +269,13 @@ func (s *spool) kept() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.through
+}
+
+// noRoom tells whether the body is not kept because others took too much memory.
+func (s *spool) noRoom() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.crowded
 }
 
 // broken returns why the body broke off, nil if it has not so far.

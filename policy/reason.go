@@ -80,6 +80,8 @@ const (
 	ReasonWaitOver
 	// ReasonStream: the response has no end worth waiting for, such as an event stream.
 	ReasonStream
+	// ReasonNoRoom: too much memory is taken by other large bodies on their way into the store.
+	ReasonNoRoom
 
 	reasonCount
 )
@@ -89,7 +91,7 @@ var reasonNames = [reasonCount]string{
 	"request-no-cache", "request-max-age", "request-min-fresh", "request-max-stale", "request-no-store", "no-store", "private",
 	"set-cookie", "authorization", "vary-star", "no-freshness", "status", "method", "range", "body", "partial",
 	"only-if-cached", "too-large", "not-shareable", "key-miss", "vary-miss", "invalidated", "upgrade",
-	"rule", "bad-request", "revalidated", "condition", "origin-failed", "wait-over", "stream",
+	"rule", "bad-request", "revalidated", "condition", "origin-failed", "wait-over", "stream", "no-room",
 }
 
 // String returns the reason's word, "" for the zero value.

@@ -42,6 +42,7 @@ var sections = [reasonCount]string{
 	ReasonOriginFailed:         "RFC 9110 §15.6.3",
 	ReasonWaitOver:             SectionOwn,
 	ReasonStream:               SectionOwn,
+	ReasonNoRoom:               SectionOwn,
 }
 
 // Section names the document and section that state the reason's rule, such as "RFC 9111 §4.2.4"; [SectionOwn] for a reason that is this

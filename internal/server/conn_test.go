@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -139,6 +140,42 @@ func TestStalledReaderIsCut(t *testing.T) {
 			case <-done:
 			case <-time.After(patience):
 				t.Fatal("a client that reads nothing holds its handler")
+			}
+		})
+	}
+}
+
+// A file that is shorter than announced, or longer, is sent as far as it goes.
+func TestFileOfAnotherSize(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, bulkBody()[:300<<10], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, announced := range map[string]int{"as announced": 300 << 10, "shorter": 400 << 10, "longer": 100<<10 + 1} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, Options{Hits: &fixedHits{}}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				f, err := os.Open(path)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer f.Close()
+				w.Header().Set("Content-Length", strconv.Itoa(announced))
+				w.Header().Set("Content-Type", "a/b")
+				n, err := io.CopyN(w, f, int64(announced))
+				if want := int64(min(announced, 300<<10)); n != want || err != nil && err != io.EOF {
+					t.Errorf("copied %d bytes, %v; want %d", n, err, want)
+				}
+			}))
+			c := dial(t, s)
+			send(t, c, "GET / HTTP/1.1\r\n"+host+"Connection: close\r\n\r\n")
+			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(resp.Body)
+			if want := bulkBody()[:min(announced, 300<<10)]; !bytes.Equal(got, want) || (err != nil) != (announced > len(want)) {
+				t.Errorf("%d bytes, %v; want %d", len(got), err, len(want))
 			}
 		})
 	}

@@ -71,10 +71,13 @@ type writerOnly struct{ io.Writer }
 
 // file is what sendfile needs of an *os.File, which io.Copy may have wrapped to hide its WriteTo.
 type file interface {
-	io.Seeker
+	io.ReadSeeker
 	syscall.Conn
 	Stat() (os.FileInfo, error)
 }
+
+// filePiece is how much is asked of the disk at a time.
+const filePiece = 4 << 20
 
 // fileOf returns the file behind src, nil if there is none.
 func fileOf(src io.Reader) file {
@@ -85,11 +88,17 @@ func fileOf(src io.Reader) file {
 	return f
 }
 
-func limitOf(src io.Reader) (l *io.LimitedReader, n int64) {
-	if l, _ = src.(*io.LimitedReader); l != nil {
-		n = l.N
+// limitOf returns how many bytes src has to give of f, which stands at start.
+func limitOf(src io.Reader, f file, start int64) (l *io.LimitedReader, n int64, err error) {
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
 	}
-	return l, n
+	n = max(fi.Size()-start, 0)
+	if l, _ = src.(*io.LimitedReader); l != nil {
+		n = min(n, l.N)
+	}
+	return l, n, nil
 }
 
 // sendFile sends src, which reads from f, for as long as the client takes bytes.
@@ -98,22 +107,32 @@ func (c *conn) sendFile(f file, src io.Reader) (n int64, err error) {
 	if err != nil {
 		return io.Copy(writerOnly{c}, src)
 	}
-	limited, total := limitOf(src)
+	limited, total, err := limitOf(src, f, start)
+	if err != nil {
+		return 0, err
+	}
 	for w := new(writeWait); ; {
 		c.armWrite()
-		m, err := c.tcp.ReadFrom(src)
-		n += m
-		if err == nil || !c.goOn(w, m, err) {
-			return n, err
+		m, err := c.sendSome(f, start+n, total-n)
+		if n += m; limited != nil {
+			limited.N -= m
 		}
-		// Without sendfile, ReadFrom has read more than it wrote.
-		if _, err := f.Seek(start+n, io.SeekStart); err != nil {
+		if err == nil && (m == 0 || n == total) || err != nil && !c.goOn(w, m, err) {
 			return n, err
-		}
-		if limited != nil {
-			limited.N = total - n
 		}
 	}
+}
+
+// sendSome sends some of the n bytes of f from at on: what is in memory, or else a piece from the disk.
+func (c *conn) sendSome(f file, at, n int64) (int64, error) {
+	if sent, err := c.sendResident(f, at, n); sent > 0 || err != nil {
+		return sent, err
+	}
+	// Without sendfile, ReadFrom has read more than it wrote before.
+	if _, err := f.Seek(at, io.SeekStart); err != nil {
+		return 0, err
+	}
+	return c.tcp.ReadFrom(&io.LimitedReader{R: f, N: min(n, filePiece)})
 }
 
 // CloseWrite tells the client that nothing more comes.

@@ -28,8 +28,8 @@ type rawIO struct {
 // rawLimit bounds one write: the garbage collector waits for it.
 const rawLimit = 128 << 10
 
-// sendLimit is the same for sending pages.
-const sendLimit = 1 << 20
+// sendLimit is the same for sending pages. With more at a time a client on the same machine drains the socket in bursts, and sleeps in between.
+const sendLimit = 128 << 10
 
 func newRawIO(c tcp) *rawIO {
 	raw, err := c.SyscallConn()

@@ -146,7 +146,7 @@ func (l *loop) rounds(uintptr) bool {
 // collect asks the kernel what is new.
 func (l *loop) collect() int {
 	for {
-		n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_WAIT, uintptr(l.fd), uintptr(unsafe.Pointer(&l.events[0])), loopEvents, 0, 0, 0)
+		n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(l.fd), uintptr(unsafe.Pointer(&l.events[0])), loopEvents, 0, 0, 0)
 		switch errno {
 		case 0:
 			l.now = time.Now()

@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"sync"
 	"syscall"
 	"unsafe"
 
@@ -25,8 +26,12 @@ func (c *conn) sendResident(f file, at, n int64) (sent int64, err error) {
 	}
 	var errno syscall.Errno
 	var closed error
+	send := sendPages
+	if c.isLocal() {
+		send = copyPages
+	}
 	err = c.raw.conn.Write(func(to uintptr) bool {
-		closed = from.Control(func(fd uintptr) { sent, errno = sendPages(to, fd, at, n, sent) })
+		closed = from.Control(func(fd uintptr) { sent, errno = send(to, fd, at, n, sent) })
 		return errno != syscall.EAGAIN
 	})
 	switch {
@@ -53,6 +58,43 @@ func sendPages(to, fd uintptr, at, n, sent int64) (int64, syscall.Errno) {
 			return sent, 0 // a file that is shorter
 		}
 		sent += int64(m)
+		runtime.Gosched()
+	}
+	return sent, 0
+}
+
+// isLocal tells whether the client is on this machine.
+func (c *conn) isLocal() bool {
+	a, ok := c.RemoteAddr().(*net.TCPAddr)
+	return ok && a.IP.IsLoopback()
+}
+
+var pageBuffers = sync.Pool{New: func() any { return new([sendLimit]byte) }}
+
+// copyPages is sendPages for clients on this machine. No network card could fetch the pages; they would be copied one by one at the other end, and 10 MiB
+// from them cost up to half as much CPU again as from a buffer.
+func copyPages(to, fd uintptr, at, n, sent int64) (int64, syscall.Errno) {
+	buf := pageBuffers.Get().(*[sendLimit]byte)
+	defer pageBuffers.Put(buf)
+	for sent < n {
+		iov := syscall.Iovec{Base: &buf[0]}
+		iov.SetLen(int(min(n-sent, sendLimit)))
+		off := at + sent
+		have, _, errno := syscall.RawSyscall6(unix.SYS_PREADV2, fd, uintptr(unsafe.Pointer(&iov)), 1, uintptr(off), uintptr(off>>32), unix.RWF_NOWAIT)
+		if errno != 0 || have == 0 {
+			return sent, 0
+		}
+		for part := buf[:have]; len(part) > 0; {
+			m, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, to, uintptr(unsafe.Pointer(&part[0])), uintptr(len(part)), 0, 0, 0)
+			switch errno {
+			case 0:
+				sent += int64(m)
+				part = part[m:]
+			case syscall.EINTR:
+			default:
+				return sent, errno
+			}
+		}
 		runtime.Gosched()
 	}
 	return sent, 0

@@ -574,7 +574,7 @@ func TestRoomForLargeBodies(t *testing.T) {
 		body := strings.Repeat("x", size)
 		r.origin.set(func(_ int, req *http.Request) (*http.Response, error) {
 			resp := response(200, body, "Cache-Control: max-age=60")
-			resp.Body = io.NopCloser(io.MultiReader(strings.NewReader(body[1:]), lateReader{}, strings.NewReader(body[:1])))
+			resp.Body = io.NopCloser(io.MultiReader(strings.NewReader(body[1:]), sleepReader(time.Second), strings.NewReader(body[:1])))
 			switch req.URL.Path {
 			case "/unknown":
 				resp.ContentLength = -1
@@ -665,7 +665,7 @@ func TestLateForAFailure(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, r *rig) {
 		r.origin.set(func(int, *http.Request) (*http.Response, error) {
 			resp := response(503, "down")
-			resp.Body = io.NopCloser(io.MultiReader(strings.NewReader("do"), lateReader{}, strings.NewReader("wn")))
+			resp.Body = io.NopCloser(io.MultiReader(strings.NewReader("do"), sleepReader(time.Second), strings.NewReader("wn")))
 			return resp, nil
 		})
 		var wg sync.WaitGroup
@@ -678,14 +678,6 @@ func TestLateForAFailure(t *testing.T) {
 		wg.Wait()
 		r.wantCalls(2)
 	})
-}
-
-// lateReader is nothing, after a second.
-type lateReader struct{}
-
-func (lateReader) Read([]byte) (int, error) {
-	time.Sleep(time.Second)
-	return 0, io.EOF
 }
 
 type errReader struct{ err error }

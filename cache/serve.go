@@ -189,7 +189,7 @@ func (rd *read) sent(err error) {
 		return
 	}
 	_, file := errors.AsType[*fs.PathError](err)
-	rd.ev.ClientGone = !file && !errors.Is(err, errUnread) && err != io.EOF
+	rd.ev.ClientGone = !file && !errors.Is(err, errBodyLost) && err != io.EOF
 	rd.abort(err)
 }
 
@@ -203,13 +203,11 @@ func telling(src io.Reader) io.Reader {
 
 type unreadable struct{ src io.Reader }
 
-var errUnread = errors.New("cache: stored body can not be read on")
-
 // Read reads.
 func (u unreadable) Read(p []byte) (int, error) {
 	n, err := u.src.Read(p)
 	if err != nil && err != io.EOF {
-		err = fmt.Errorf("%w: %w", errUnread, err)
+		err = fmt.Errorf("%w: %w", errBodyLost, err)
 	}
 	return n, err
 }

@@ -59,6 +59,17 @@ func wantAnswer(t *testing.T, resp *http.Response, err error, body string) {
 	}
 }
 
+// wantRest makes the rest of an exchange, which must give the usual answer.
+func wantRest(t *testing.T, p *Pool, rest Rest, err error) {
+	t.Helper()
+	if rest == nil {
+		t.Fatalf("no rest is left, error %v", err)
+	}
+	resp, err := rest(t.Context())
+	wantAnswer(t, resp, err, "ok")
+	wantIdle(t, p)
+}
+
 // TestWithinWhole: a response that comes at once needs no rest, and its connection is kept.
 func TestWithinWhole(t *testing.T) {
 	p, conns := plainOrigin(t, Config{}, alwaysOK)
@@ -117,12 +128,7 @@ func TestWithinRest(t *testing.T) {
 			}))
 			_, rest, err := within(t, p, 10*time.Millisecond)
 			close(goOn)
-			if rest == nil {
-				t.Fatalf("no rest is left, error %v", err)
-			}
-			resp, err := rest(t.Context())
-			wantAnswer(t, resp, err, "ok")
-			wantIdle(t, p)
+			wantRest(t, p, rest, err)
 			if conns.Load() != 1 {
 				t.Errorf("%d connections, want 1", conns.Load())
 			}
@@ -140,12 +146,7 @@ func TestWithinClosed(t *testing.T) {
 		return true
 	}))
 	_, rest, err := within(t, p, time.Minute)
-	if rest == nil {
-		t.Fatalf("no rest is left, error %v", err)
-	}
-	resp, err := rest(t.Context())
-	wantAnswer(t, resp, err, "ok")
-	wantIdle(t, p)
+	wantRest(t, p, rest, err)
 	if conns.Load() != 2 {
 		t.Errorf("%d connections, want 2", conns.Load())
 	}
@@ -155,12 +156,7 @@ func TestWithinClosed(t *testing.T) {
 func TestWithinUnsent(t *testing.T) {
 	p, conns := plainOrigin(t, Config{}, alwaysOK)
 	_, rest, err := within(t, p, time.Nanosecond)
-	if rest == nil {
-		t.Fatalf("no rest is left, error %v", err)
-	}
-	resp, err := rest(t.Context())
-	wantAnswer(t, resp, err, "ok")
-	wantIdle(t, p)
+	wantRest(t, p, rest, err)
 	if conns.Load() != 1 {
 		t.Errorf("%d connections, want 1", conns.Load())
 	}

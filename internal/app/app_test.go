@@ -179,20 +179,27 @@ func TestDrainFinishesRequests(t *testing.T) {
 	}
 }
 
-func TestDrainIsCutByItsContext(t *testing.T) {
+// startHanging starts the proxy with a request under way that its origin does not answer.
+func startHanging(t *testing.T, conf string) (*running, net.Conn) {
+	t.Helper()
 	arrived := make(chan struct{})
 	o := newSource(t, func(_ http.ResponseWriter, r *http.Request) {
 		close(arrived)
 		<-r.Context().Done()
 	})
-	r := start(t, base+"origins: { app: { url: "+o.URL+" } }\n")
+	r := start(t, conf+"origins: { app: { url: "+o.URL+" } }\n")
 	c, err := net.Dial("tcp", strings.TrimPrefix(r.URLs()[0], "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	t.Cleanup(func() { _ = c.Close() })
 	fmt.Fprint(c, "GET /hangs HTTP/1.1\r\nHost: h\r\n\r\n")
 	<-arrived
+	return r, c
+}
+
+func TestDrainIsCutByItsContext(t *testing.T) {
+	r, c := startHanging(t, base)
 	ctx, cut := context.WithCancel(context.Background())
 	cut()
 	if err := r.Drain(ctx); !errors.Is(err, ErrCut) {
@@ -203,19 +210,7 @@ func TestDrainIsCutByItsContext(t *testing.T) {
 
 // Where requests have to be cut at http.drain, fills get no time beyond it.
 func TestDrainCutsFillsToo(t *testing.T) {
-	arrived := make(chan struct{})
-	o := newSource(t, func(_ http.ResponseWriter, r *http.Request) {
-		close(arrived)
-		<-r.Context().Done()
-	})
-	r := start(t, "listen: 127.0.0.1:0\nhttp: { drain_idle: 0, drain: 50ms }\norigins: { app: { url: "+o.URL+" } }\n")
-	c, err := net.Dial("tcp", strings.TrimPrefix(r.URLs()[0], "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	fmt.Fprint(c, "GET /hangs HTTP/1.1\r\nHost: h\r\n\r\n")
-	<-arrived
+	r, _ := startHanging(t, "listen: 127.0.0.1:0\nhttp: { drain_idle: 0, drain: 50ms }\n")
 	began := time.Now()
 	if err := r.Drain(context.Background()); err != nil {
 		t.Errorf("drain: %v", err)

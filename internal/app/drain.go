@@ -24,9 +24,8 @@ func (a *App) Drain(ctx context.Context) error {
 	a.state.Store(uint32(draining))
 	a.logger.Info().Msg("draining")
 	begin := time.Now()
-	served := a.server.Drain(ctx)
-	fills := a.closeCache(ctx, served)
-	requests := a.logCut(served)
+	cut, requests := a.drainServer(ctx)
+	fills := a.closeCache(ctx, cut)
 	a.closeRest(ctx)
 	if a.trimmer != nil {
 		a.trimmer.close()
@@ -40,20 +39,21 @@ func (a *App) Drain(ctx context.Context) error {
 	return errors.Join(requests, fills)
 }
 
-// logCut takes the cutting of requests at the configured limit as what was asked for.
-func (a *App) logCut(err error) error {
-	if cut, ok := errors.AsType[*server.ErrCut](err); ok {
-		a.logger.Warn().Err(cut).Msg("requests cut at http.drain")
-		return nil
+// drainServer tells whether requests had to be cut. At the configured limit that is what was asked for, and no error.
+func (a *App) drainServer(ctx context.Context) (cut bool, err error) {
+	err = a.server.Drain(ctx)
+	if e, ok := errors.AsType[*server.ErrCut](err); ok {
+		a.logger.Warn().Err(e).Msg("requests cut at http.drain")
+		return true, nil
 	}
-	return err
+	return false, err
 }
 
 // closeCache lets fills finish for a moment, unless requests had to be cut: then all the time is used up. That some had to be cancelled is no failure.
-func (a *App) closeCache(ctx context.Context, served error) error {
+func (a *App) closeCache(ctx context.Context, cut bool) error {
 	grace, cancel := context.WithTimeout(ctx, fillGrace)
 	defer cancel()
-	if _, cut := errors.AsType[*server.ErrCut](served); cut {
+	if cut {
 		cancel()
 	}
 	err := a.cache.Close(grace)

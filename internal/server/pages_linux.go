@@ -48,7 +48,7 @@ func (c *conn) sendResident(f file, at, n int64) (sent int64, err error) {
 func sendPages(to, fd uintptr, at, n, sent int64) (int64, syscall.Errno) {
 	for sent < n && isResident(int(fd), at+sent, min(n-sent, sendLimit)) {
 		off := at + sent
-		m, _, errno := syscall.RawSyscall6(syscall.SYS_SENDFILE, to, fd, uintptr(unsafe.Pointer(&off)), uintptr(min(n-sent, sendLimit)), 0, 0)
+		m, errno := trySendfile(to, fd, &off, n-sent)
 		switch {
 		case errno == syscall.EINTR:
 			continue
@@ -85,7 +85,7 @@ func copyPages(to, fd uintptr, at, n, sent int64) (int64, syscall.Errno) {
 			return sent, 0
 		}
 		for part := buf[:have]; len(part) > 0; {
-			m, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, to, uintptr(unsafe.Pointer(&part[0])), uintptr(len(part)), 0, 0, 0)
+			m, errno := trySend(to, part)
 			switch errno {
 			case 0:
 				sent += int64(m)

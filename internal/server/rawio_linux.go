@@ -130,15 +130,25 @@ func (r *rawIO) step(fd uintptr) (int, syscall.Errno) {
 	}
 	if head := r.out[0]; len(head) > 0 {
 		// Not with MSG_MORE: gathered into one segment with the head, the pages are copied after all.
-		n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, fd, uintptr(unsafe.Pointer(unsafe.SliceData(head))), uintptr(len(head)), 0, 0, 0)
-		return int(n), errno
+		return trySend(fd, head)
 	}
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDFILE, fd, uintptr(r.twin.fd), uintptr(unsafe.Pointer(&r.at)),
-		uintptr(min(len(r.out[1]), sendLimit)), 0, 0)
+	n, errno := trySendfile(fd, uintptr(r.twin.fd), &r.at, int64(len(r.out[1])))
 	if errno == 0 && n == 0 {
 		errno = syscall.EIO // a file shorter than its body: cannot be, and must not spin
 	}
+	return n, errno
+}
+
+// trySend writes what the socket takes of p.
+func trySend(fd uintptr, p []byte) (int, syscall.Errno) {
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), 0, 0, 0)
 	return int(n), errno
+}
+
+// trySendfile sends what the socket takes of n bytes of a file from *at on, up to sendLimit, and moves *at behind them.
+func trySendfile(fd, file uintptr, at *int64, n int64) (int, syscall.Errno) {
+	m, _, errno := syscall.RawSyscall6(syscall.SYS_SENDFILE, fd, file, uintptr(unsafe.Pointer(at)), uintptr(min(n, sendLimit)), 0, 0)
+	return int(m), errno
 }
 
 func (r *rawIO) writeOnce(fd uintptr) (int, syscall.Errno) {

@@ -114,11 +114,6 @@ func (c *Cache) beginPurge(scopes []scope, opt PurgeOptions) *purge {
 	return p
 }
 
-// Syncer is implemented by stores that write behind: Sync returns when everything put and deleted before is durable.
-type Syncer interface {
-	Sync(ctx context.Context) error
-}
-
 func (c *Cache) syncStore(ctx context.Context) error {
 	if s, ok := c.store.(Syncer); ok {
 		return wrap("sync store", s.Sync(ctx))

@@ -118,7 +118,7 @@ func (fl *flight) store(h *head, body Body, trailer http.Header) {
 	rec := fl.recordOf(h.status, h.header, h.admission, h.at)
 	rec.Body = body
 	if len(trailer) > 0 {
-		rec.Trailer = NewFields(trailer)
+		rec.Trailer = NewLines(trailer)
 	}
 	fl.commit(rec, h.header)
 }

@@ -375,7 +375,7 @@ func (h *hitRead) unmodified(rec *Record) (yes, ok bool) {
 	a := &h.asked
 	switch {
 	case a.tags == 1:
-		yes = rec.marks.has(markTag) && rec.marks.etagOf(rec.Fields.block) == a.tag
+		yes = rec.Fields.marks.has(markTag) && rec.Fields.marks.etagOf(rec.Fields.block) == a.tag
 	case a.tags == 0 && a.dates == 1:
 		yes = rec.firstField("Last-Modified") == a.date && isFixdate(a.date)
 	}
@@ -407,7 +407,7 @@ func isFixdate(s string) bool {
 // appendHead writes what net/http would write for the record's fields with Age, Cache-Status and Content-Length set: the lines
 // in the order of their names. False means that net/http would add a field of its own, or that the record's fields are unusual.
 func (h *hitRead) appendHead(b []byte, rec *Record, unmodified bool) ([]byte, bool) {
-	m := &rec.marks
+	m := &rec.Fields.marks
 	switch {
 	case !m.has(markMade), m.has(markUnusual), unmodified && m.has(markManyRuns), !unmodified && !m.has(markTyped) && rec.Body.Size() > 0:
 		return b, false

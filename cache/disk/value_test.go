@@ -19,7 +19,7 @@ import (
 func samples() map[string]*cache.Record {
 	full := cachetest.Record("rule\x00https://example.org/ü?a=1", 1<<63, 0)
 	full.Primary = "another"
-	full.Trailer = cache.NewFields(http.Header{"X-Checksum": {"1", ""}})
+	full.Trailer = cache.NewLines(http.Header{"X-Checksum": {"1", ""}})
 	full.Partial = &cache.Partial{Start: 1 << 40, Size: -1}
 	full.Life = policy.Life{
 		BornAt: time.Unix(-5, 999_999_999).UTC(), FreshFor: policy.Forever, StaleFor: -time.Second, ErrorFor: 1,

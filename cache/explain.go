@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/swrproxy/swrproxy/fill"
 	"github.com/swrproxy/swrproxy/policy"
 )
 
@@ -147,7 +148,8 @@ func (rd *read) heldBack(use policy.Use) bool {
 var ErrNoUpstream = errors.New("cache: the rule has no upstream of its own to refresh from")
 
 // Refresh starts a fill of a request's key now, whatever is stored, and takes the key from the fill that may be running: the result of that one
-// is not stored any more. It returns when the fill has settled or ctx ended; the fill goes on in that case.
+// is not stored any more. It returns when the fill has settled, lost its key or ctx ended; the fill goes on in the last two cases. Of an origin that says nothing for
+// a tenure the error wraps fill.ErrTenureOver.
 func (c *Cache) Refresh(ctx context.Context, r *http.Request) error {
 	if c.closed.Load() {
 		return ErrClosed
@@ -164,11 +166,15 @@ func (c *Cache) Refresh(ctx context.Context, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("cache: refresh: %w", err)
 	}
+	ended := lease.Context()
 	fl := c.start(lease, rd, true)
 	select {
-	case <-lease.Context().Done():
-		if fl.ready() && fl.head.err != nil {
+	case <-ended.Done():
+		switch cause := context.Cause(ended); {
+		case fl.ready() && fl.head.err != nil:
 			return fmt.Errorf("cache: refresh: %w", fl.head.err)
+		case !errors.Is(cause, fill.ErrSettled):
+			return fmt.Errorf("cache: refresh: %w", cause)
 		}
 		return nil
 	case <-ctx.Done():

@@ -39,7 +39,7 @@ func (fl *flight) shared(ev *FillEvent, h head, resp *http.Response) fill.Outcom
 		return fill.Outcome{}
 	}
 	out := fl.complete(ev, resp)
-	h.spool.finish(nil)
+	h.spool.finishWhole(resp.Trailer)
 	return out
 }
 
@@ -60,7 +60,7 @@ func (fl *flight) copyBody(resp *http.Response) error {
 		if err != nil {
 			return fl.causeOf(err)
 		}
-		if !fl.here && !s.throttle(fl.ctx) { // here the reader comes when all has been read
+		if !fl.here && !s.throttle(fl.ctx, fl.progress) { // here the reader comes when all has been read
 			return errUnwatched
 		}
 		if !fl.head.admission.Store && !fl.watched() {
@@ -80,6 +80,7 @@ func (fl *flight) outgrown() {
 	if fl.lease != nil {
 		fl.lease.Settle(fill.Outcome{Kind: fill.NotShareable, Err: why})
 	}
+	fl.c.w.close(&fl.ticket) // its readers may take their time
 }
 
 // complete commits a whole body, or says why not.
@@ -120,7 +121,7 @@ func (fl *flight) store(h *head, body Body, trailer http.Header) {
 	if len(trailer) > 0 {
 		rec.Trailer = NewLines(trailer)
 	}
-	fl.commit(rec, h.header)
+	fl.commit(rec, h.header, nil)
 }
 
 // failedStatus counts an error status that was passed on whole.

@@ -275,8 +275,8 @@ func (c *Cache) lookupHit(h *hitRead) bool {
 	}
 	f := &h.found
 	f.rec, f.spec, f.known, h.life = rec, nil, false, &rec.Life
-	if c.log.mayConcern(rec) {
-		if f.life, ok = c.log.apply(rec); !ok {
+	if c.w.log.mayConcern(rec) {
+		if f.life, ok = c.w.log.apply(rec); !ok {
 			return false
 		}
 		h.life = &f.life

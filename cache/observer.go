@@ -141,6 +141,25 @@ type Note struct {
 	Key  string
 	Text string
 	Err  error
+	// Purge describes the purge of a NoteInvalidated, nil for other kinds.
+	Purge *PurgeEvent
+}
+
+// PurgeEvent describes one finished purge.
+type PurgeEvent struct {
+	// By says who asked: see PurgeOptions.By. For an unsafe request it is the method and the peer's address.
+	By string
+	// Selector is "url", "tag", "prefix", "glob", "host" or "all", or "unsafe" for what an unsafe request invalidated (RFC 9111 §4.4).
+	Selector string
+	// Value is what was selected, in readable form, at most 200 bytes. For an unsafe request it is the URL without its query.
+	Value string
+	// Soft means that records were made stale and not removed.
+	Soft bool
+	// Records is how many stored responses were reached. Counted is false if the store was not walked to its end.
+	Records int
+	Counted bool
+	// Took is the time from the request to the end.
+	Took time.Duration
 }
 
 // NopObserver does nothing; embed it to observe only some events.

@@ -8,8 +8,8 @@ import (
 )
 
 // Observer is told what the cache did. Its methods are called on the goroutine that did it, so they must be quick,
-// and must be safe for concurrent use. Events are passed by pointer to spare the hit path a copy: an observer must keep neither them nor their strings,
-// which may be views of a read buffer.
+// and must be safe for concurrent use. Events are passed by pointer to spare the hit path a copy: an observer must not keep them. It may keep their strings,
+// which never change; one of a hit may keep the memory of its record and of up to a hundred others.
 type Observer interface {
 	// ReadDone is called once for each request, when its answer is out or given up.
 	ReadDone(*ReadEvent)

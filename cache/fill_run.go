@@ -177,7 +177,7 @@ func (fl *flight) fetchInTurn(ev *FillEvent) fill.Outcome {
 func (fl *flight) end(out fill.Outcome) {
 	fl.c.flights.remove(fl)
 	if fl.lease != nil {
-		fl.lease.Settle(out)
+		fl.settle(out)
 	}
 	fl.ev.Outcome, fl.ev.Took = out, time.Since(fl.startedAt)
 	fl.c.obs.FillDone(&fl.ev)

@@ -66,8 +66,9 @@ type flight struct {
 	spool     spool           // head's, if that has one
 	early     chan earlyHints // nil without a reader, and while here: there are none then
 
-	// progressAt is when the last byte came, as UnixNano.
+	// progressAt is when the last byte came, as UnixNano. waits means that the fill waits for its readers.
 	progressAt atomic.Int64
+	waits      atomic.Bool
 
 	mu      sync.Mutex // guards following
 	readers int
@@ -75,6 +76,7 @@ type flight struct {
 	tail    http.Header   // the trailer fields behind it, for that reader once it has read all of it
 	place   *spoolReader  // in the spool, for the reader who started the fill, until that takes it
 	alone   bool          // there is no such reader, or it left
+	outcome fill.Outcome  // what the lease was settled with
 }
 
 // head is what a fill learned when the response's head, or the failure, came.
@@ -260,6 +262,21 @@ func (fl *flight) overtaken(h http.Header) bool {
 		rec.Tags = fl.c.tagsOf(fl.target, h)
 	}
 	return fl.c.w.taken(rec)
+}
+
+// settle ends the lease. What it ends with can be asked for afterwards.
+func (fl *flight) settle(out fill.Outcome) {
+	fl.mu.Lock()
+	fl.outcome = out
+	fl.mu.Unlock()
+	fl.lease.Settle(out)
+}
+
+// settledWith is the outcome that the lease was settled with.
+func (fl *flight) settledWith() fill.Outcome {
+	fl.mu.Lock()
+	defer fl.mu.Unlock()
+	return fl.outcome
 }
 
 func (fl *flight) progress() {

@@ -9,6 +9,7 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/swrproxy/swrproxy/policy"
@@ -122,10 +123,12 @@ func (w *pipeWriter) publish(status int) {
 	w.resp.Status = strconv.Itoa(status) + " " + http.StatusText(status)
 	w.resp.Header = h
 	w.resp.ContentLength = w.length
-	if names := h["Trailer"]; len(names) > 0 {
-		w.resp.Trailer = make(http.Header)
-		for _, name := range names {
-			w.resp.Trailer[http.CanonicalHeaderKey(name)] = nil
+	for _, line := range h["Trailer"] {
+		for name := range strings.SplitSeq(line, ",") {
+			if w.resp.Trailer == nil {
+				w.resp.Trailer = make(http.Header)
+			}
+			w.resp.Trailer[http.CanonicalHeaderKey(strings.TrimSpace(name))] = nil
 		}
 	}
 	close(w.ready)

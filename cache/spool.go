@@ -196,9 +196,8 @@ func (s *spool) advanceFile(n int) (over bool) {
 	return over
 }
 
-// throttle blocks, in a window, until the slowest reader is near enough or nobody reads any more (false) or ctx ends (false). moved is called
-// whenever a reader has taken bytes meanwhile.
-func (s *spool) throttle(ctx context.Context, moved func()) bool {
+// throttle blocks, in a window, until the slowest reader is near enough or nobody reads any more (false) or ctx ends (false).
+func (s *spool) throttle(ctx context.Context) bool {
 	for {
 		s.mu.Lock()
 		switch {
@@ -215,7 +214,6 @@ func (s *spool) throttle(ctx context.Context, moved func()) bool {
 		if s.sleepLocked(ctx) != nil {
 			return false
 		}
-		moved()
 	}
 }
 

@@ -17,7 +17,7 @@ func fillSpool(s *spool, data []byte, rng *rand.Rand) bool {
 		n := copy(s.room(), data[:min(len(data), 1+rng.IntN(90000))])
 		s.advance(n)
 		data = data[n:]
-		if !s.throttle(context.Background(), func() {}) {
+		if !s.throttle(context.Background()) {
 			return false
 		}
 	}

@@ -22,8 +22,9 @@ type purge struct {
 	event  PurgeEvent
 	began  time.Time
 
-	res PurgeResult
-	err error
+	res    PurgeResult
+	err    error
+	synced int // how many of the records are gone for good
 	// seen are hashes of the keys that were counted; nil if a record can be found only once.
 	seen map[uint64]struct{}
 
@@ -111,7 +112,7 @@ func (c *Cache) applyFound(p *purge) (rest []scope) {
 		c.w.applied(found)
 	}
 	if p.err == nil && p.unsafe && len(rest) > 0 && p.res.Records > 0 {
-		p.foundErr = c.sync(p) // nobody waits for the walk
+		p.foundErr, p.synced = c.sync(p), p.res.Records // nobody waits for the walk
 	}
 	return rest
 }
@@ -213,7 +214,7 @@ func (p *purge) count(rec *Record, tiers []string) {
 
 // finish makes a purge durable that was applied to the store, and reports it.
 func (c *Cache) finish(p *purge) {
-	if p.err == nil && !p.opt.DryRun && !(p.unsafe && p.res.Records == 0) {
+	if p.err == nil && !p.opt.DryRun && !(p.unsafe && p.res.Records == p.synced) {
 		p.err = c.sync(p)
 	}
 	if !p.opt.DryRun {

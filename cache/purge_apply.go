@@ -283,13 +283,13 @@ func (w *writer) makeRoom(ctx context.Context, walks *walks) error {
 	return nil
 }
 
-// A sweep rests after each bit of work, so that it takes about a third of a processor and no reader waits long behind it, nor behind the
+// A purge rests after each bit of work, so that it takes about a third of a processor and no reader waits long behind it, nor behind the
 // goroutines that it keeps busy. With a rest after each 256 records the 99.9th percentile of reads was 1.0 to 1.4 ms in three of six purges of
 // 100,000 and 0.2 in the others; so it is 0.1 to 0.6 ms, and the purge takes twice as long.
 const (
-	sweepWork  = 250 * time.Microsecond
-	sweepPause = 500 * time.Microsecond
-	sweepLook  = 16 // records between two looks at the clock
+	purgeWork  = 250 * time.Microsecond
+	purgePause = 500 * time.Microsecond
+	purgeLook  = 16 // records between two looks at the clock
 )
 
 // pacer makes one goroutine rest. Not safe for concurrent use.
@@ -300,11 +300,11 @@ type pacer struct {
 
 // step is called for each record.
 func (p *pacer) step() {
-	if p.n++; p.n%sweepLook != 0 {
+	if p.n++; p.n%purgeLook != 0 {
 		return
 	}
-	if time.Since(p.since) >= sweepWork {
-		time.Sleep(sweepPause)
+	if time.Since(p.since) >= purgeWork {
+		time.Sleep(purgePause)
 		p.since = time.Now()
 	}
 }

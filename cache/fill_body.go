@@ -152,6 +152,9 @@ func (fl *flight) broken(ev *FillEvent, err error) fill.Outcome {
 	if errors.Is(err, errUnwatched) {
 		return fill.Outcome{Kind: fill.NotShareable, Err: err}
 	}
+	if !originFault(err) {
+		return fill.Outcome{Kind: fill.Abandoned, Err: err}
+	}
 	ev.Retry = fl.failed(err, time.Now())
 	return fill.Outcome{Kind: fill.Failed, Err: err}
 }

@@ -261,13 +261,18 @@ func (fl *flight) asked() bool { return fl.base != nil && fl.conditional() }
 func originFault(err error) bool {
 	var knows interface{ OriginFault() bool }
 	switch {
-	case errors.Is(err, errFillPanic), errors.Is(err, ErrClosed), errors.Is(err, fill.ErrSuperseded):
+	case errors.Is(err, errFillPanic), errors.Is(err, ErrClosed), displaced(err):
 		return false
 	case errors.As(err, &knows):
 		return knows.OriginFault()
 	default:
 		return true
 	}
+}
+
+// displaced tells of fills that ended because something newer took their place, or that never ran: that is nobody's failure.
+func displaced(err error) bool {
+	return errors.Is(err, errNoSlot) || errors.Is(err, errNotBegun) || errors.Is(err, fill.ErrSuperseded) || errors.Is(err, fill.ErrLeaseLost)
 }
 
 // failed counts a failure of the origin, and tells how long its key is left alone.

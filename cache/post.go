@@ -18,6 +18,8 @@ type postFill struct {
 	vary []string
 	body io.ReadCloser
 	kept []byte
+	// trailer are the answer's trailer fields, complete at the end of its body.
+	trailer http.Header
 }
 
 // beginPost opens the ticket of a POST whose answer may be stored; nil for all other requests. end closes it.
@@ -57,7 +59,7 @@ func (p *postFill) answered(resp *http.Response) {
 	if w.log.added.Load() != added+uint64(own) {
 		return // somebody else's came in between, under a number that this ticket does not see
 	}
-	p.rec, p.vary, p.body = rec, vary, resp.Body
+	p.rec, p.vary, p.body, p.trailer = rec, vary, resp.Body, resp.Trailer
 	resp.Body = p
 }
 
@@ -99,7 +101,7 @@ func (p *postFill) Close() error { return p.body.Close() }
 
 func (p *postFill) commit() {
 	rd := p.rd
-	p.rec.Body = MemoryBody(p.kept)
+	p.rec.Body, p.rec.Trailer = MemoryBody(p.kept), NewLines(p.trailer)
 	rd.c.w.commit(&p.ticket, &change{rec: p.rec, vary: p.vary, asked: rd.r.Header, settings: &rd.rule.settings})
 	p.rec = nil
 	p.end()

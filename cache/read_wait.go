@@ -283,9 +283,9 @@ func (rd *read) join(fl *flight) (answered bool) {
 		rd.seen = nil
 		rd.found = rd.c.lookup(&rd.rule.settings, rd.key, rd.r.Header)
 		return rd.answerIfServable(rd.judgeFound())
-	case errors.Is(h.err, errNoSlot):
+	case h.err != nil && displaced(h.err):
 		rd.seen = nil
-		return false // a background fill that never ran is nobody's failure
+		return false // the next look finds what took its place
 	}
 	fl.enter()
 	defer fl.leave()

@@ -60,7 +60,12 @@ func testFind(t *testing.T, s cache.Store, f cache.Finder) {
 		func() { wantFound(t, f, "a") },
 		func() { s.Put(Tagged("k1", 1, "a", "b")); wantFound(t, f, "a", "k1"); wantFound(t, f, "b", "k1") },
 		func() { s.Put(Tagged("k2", 2, "b")); wantFound(t, f, "b", "k1", "k2") },
-		func() { s.Put(Tagged("k1", 3, "b", "c")); wantFound(t, f, "a"); wantFound(t, f, "b", "k1", "k2"); wantFound(t, f, "c", "k1") },
+		func() {
+			s.Put(Tagged("k1", 3, "b", "c"))
+			wantFound(t, f, "a")
+			wantFound(t, f, "b", "k1", "k2")
+			wantFound(t, f, "c", "k1")
+		},
 		func() { s.Put(Tagged("k1", 2, "late")); wantFound(t, f, "late"); wantFound(t, f, "c", "k1") },
 		func() { s.Put(Tagged("k1", 3, "c")); wantFound(t, f, "b", "k2"); wantFound(t, f, "c", "k1") },
 		func() { s.Delete("k1", 2); wantFound(t, f, "c", "k1") },
@@ -73,7 +78,10 @@ func testFind(t *testing.T, s cache.Store, f cache.Finder) {
 			s.Put(variant(findURL+"2", "br", 8))
 			wantFound(t, f, urlTermOf(findURL), findURL+"\x00\xffgzip", findURL+"\x00\xffbr")
 		},
-		func() { s.Delete(findURL+"\x00\xffbr", math.MaxUint64); wantFound(t, f, urlTermOf(findURL), findURL+"\x00\xffgzip") },
+		func() {
+			s.Delete(findURL+"\x00\xffbr", math.MaxUint64)
+			wantFound(t, f, urlTermOf(findURL), findURL+"\x00\xffgzip")
+		},
 	}
 	for i, step := range steps {
 		if step(); i%3 == 2 {

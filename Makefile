@@ -32,8 +32,8 @@ fuzz: ## every fuzz test for FUZZTIME (10s)
 		done; \
 	done
 
-integration: ## black-box tests: real processes, scripted origins
-	$(GO) test -count=1 ./integration/...
+integration: ## black-box tests: real processes built with the race detector, scripted origins
+	SWRPROXY_RACE=1 $(GO) test -count=1 ./integration/...
 
 conformance: ## the public HTTP cache test suite (needs node and npm), writes docs/conformance.md
 	$(GO) run ./integration/conformance

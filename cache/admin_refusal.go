@@ -14,6 +14,8 @@ var (
 	ErrNoRule = errNoRule
 	// ErrNoSlot is wrapped by what Refresh returns when all fill places of the origin are taken: try again later.
 	ErrNoSlot = errNoSlot
+	// ErrStatus is wrapped by what Refresh returns when the origin answered with an error status: what was stored stays.
+	ErrStatus = errStatusFail
 )
 
 // IsBadRequest tells whether an error of Explain or Refresh is about the request: its URL or Host is malformed.

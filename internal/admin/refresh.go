@@ -67,7 +67,7 @@ func (a *api) runRefresh(w http.ResponseWriter, req *http.Request, raw string) {
 	err = a.cache.Refresh(ctx, req)
 	took := time.Since(start)
 	switch {
-	case err == nil, errors.Is(err, errRunning):
+	case err == nil, errors.Is(err, errRunning), errors.Is(err, cache.ErrStatus):
 	case errors.Is(err, cache.ErrNoSlot):
 		w.Header().Set("Retry-After", "1")
 		WriteError(w, http.StatusServiceUnavailable, "all fill places of the origin are taken; try again")

@@ -17,11 +17,9 @@ const smallFSEnv = "SWRPROXY_SMALL_FS"
 
 // A budget larger than the file system, and bodies that come faster than it takes them: no write fails, no record is damaged, and the
 // latest are there.
-func TestSmallFileSystem(t *testing.T) {
-	mount := os.Getenv(smallFSEnv)
-	if mount == "" {
-		t.Skipf("%s names no small file system", smallFSEnv)
-	}
+func TestSmallFileSystem(t *testing.T) { onSmallFS(t, smallFileSystem) }
+
+func smallFileSystem(t *testing.T, mount string) {
 	dir, err := os.MkdirTemp(mount, "store")
 	if err != nil {
 		t.Fatal(err)
@@ -65,11 +63,9 @@ func TestSmallFileSystem(t *testing.T) {
 }
 
 // Somebody else fills the file system: reads go on, and writes do again once there is room.
-func TestFullFileSystem(t *testing.T) {
-	mount := os.Getenv(smallFSEnv)
-	if mount == "" {
-		t.Skipf("%s names no small file system", smallFSEnv)
-	}
+func TestFullFileSystem(t *testing.T) { onSmallFS(t, fullFileSystem) }
+
+func fullFileSystem(t *testing.T, mount string) {
 	dir, err := os.MkdirTemp(mount, "store")
 	if err != nil {
 		t.Fatal(err)

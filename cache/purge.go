@@ -90,7 +90,7 @@ func (c *Cache) Purge(ctx context.Context, sel Selector, opt PurgeOptions) (Purg
 	p := newPurge(scopes, opt)
 	p.event.Selector, p.event.Value = sel.describe()
 	if !opt.DryRun {
-		if err := c.w.makeRoom(ctx, &c.walks); err != nil {
+		if err := c.w.makeRoom(ctx, c.base, &c.walks); err != nil {
 			return PurgeResult{}, err
 		}
 		c.log(p)

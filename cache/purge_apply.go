@@ -265,8 +265,8 @@ func (w *writer) sync(ctx context.Context) error {
 }
 
 // makeRoom waits until the log has room for another purge, or ctx ends. Before that it gives up what the log keeps for the oldest open tickets alone: their
-// fills go on, and store nothing.
-func (w *writer) makeRoom(ctx context.Context, walks *walks) error {
+// fills go on, and store nothing. It gives up when life, the cache's own, has ended.
+func (w *writer) makeRoom(ctx, life context.Context, walks *walks) error {
 	for w.log.full() {
 		ended := walks.ended()
 		if middle := w.log.middle(); middle > 0 {
@@ -278,6 +278,9 @@ func (w *writer) makeRoom(ctx context.Context, walks *walks) error {
 		case <-ended:
 		case <-ctx.Done():
 			return ErrPurgeBacklog
+		}
+		if life.Err() != nil {
+			return ErrClosed // a walk that was cut short makes no room
 		}
 	}
 	return nil

@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"context"
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -96,7 +98,7 @@ func TestLogIsBounded(t *testing.T) {
 	w.open(&slow, 1)
 	entry := func(n uint64, kind scopeKind) {
 		t.Helper()
-		if err := w.makeRoom(t.Context(), &walks{}); err != nil {
+		if err := w.makeRoom(t.Context(), t.Context(), &walks{}); err != nil {
 			t.Fatal(err)
 		}
 		s := scope{kind, string(rune(n))}
@@ -141,7 +143,7 @@ func TestLogThatIsFullReachesEverything(t *testing.T) {
 			w.log.add(scope{scopePrefix, string(rune(n + 1))}, n+1, false, time.Time{})
 		}
 		waited := make(chan error)
-		go func() { waited <- w.makeRoom(t.Context(), &q) }()
+		go func() { waited <- w.makeRoom(t.Context(), t.Context(), &q) }()
 		synctest.Wait()
 		s := w.log.add(scope{scopeURL, "u"}, 999, false, time.Time{})
 		if s.kind != scopeAll || !w.taken(&Record{Primary: "x\x00http://h/", Token: 998}) || w.taken(&Record{Primary: "x\x00http://h/", Token: 999}) {
@@ -153,6 +155,20 @@ func TestLogThatIsFullReachesEverything(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestFullLogOfAClosedCache: a walk that was cut short leaves its entries, and nobody waits for another.
+func TestFullLogOfAClosedCache(t *testing.T) {
+	var w writer
+	w.init(nil, 0, nil)
+	for n := range uint64(maxPatterns) {
+		w.log.add(scope{scopePrefix, string(rune(n + 1))}, n+1, false, time.Time{})
+	}
+	life, end := context.WithCancel(t.Context())
+	end()
+	if err := w.makeRoom(t.Context(), life, &walks{}); !errors.Is(err, ErrClosed) {
+		t.Errorf("error %v, want %v", err, ErrClosed)
+	}
 }
 
 // TestSoftEntriesKeepTheEarliestInstant: RFC 9111 has no word for it; a deadline that has moved earlier does not move back when the same scope is

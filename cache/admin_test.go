@@ -46,16 +46,95 @@ func TestPurgeHoldsThoughItsCallerLeft(t *testing.T) {
 	}
 }
 
-// stuck is a store whose Walk and Find end only when released.
-type stuck struct {
+// TestPurgeIsTold: the observer hears of every kind of purge once: who asked, for what, and what it reached.
+func TestPurgeIsTold(t *testing.T) {
+	for by, sel := range selectors {
+		for _, soft := range []bool{false, true} {
+			t.Run(by, func(t *testing.T) {
+				bubble(t, nil, func(t *testing.T, r *rig) {
+					r.origin.set((&mutable{content: "old", control: "max-age=600"}).answer)
+					r.get("/p/a")
+					r.purge(sel, cache.PurgeOptions{By: "test", Soft: soft})
+					r.purge(sel, cache.PurgeOptions{By: "nobody", DryRun: true})
+					want := cache.PurgeEvent{By: "test", Selector: by, Value: valueOf(sel), Soft: soft, Records: 1, Counted: true}
+					if got := r.purges(); len(got) != 1 || got[0] != want {
+						t.Errorf("told %+v, want %+v", got, want)
+					}
+				})
+			})
+		}
+	}
+	bubble(t, nil, func(t *testing.T, r *rig) {
+		r.origin.set((&mutable{content: "old", control: "max-age=600"}).answer)
+		r.get("/p/a")
+		r.do(context.Background(), "POST", "/p/a?secret")
+		r.do(context.Background(), "DELETE", "/p/a")
+		synctest.Wait()
+		got := r.purges()
+		if len(got) != 2 || !strings.HasPrefix(got[1].By, "DELETE ") {
+			t.Fatalf("told %+v", got)
+		}
+		got[1].By = ""
+		if want := (cache.PurgeEvent{Selector: "unsafe", Value: purgedURL, Records: 1, Counted: true}); got[1] != want || got[0].Value != purgedURL {
+			t.Errorf("told %+v, want %+v", got, want)
+		}
+	})
+}
+
+// valueOf is what a purge of sel is told to have selected.
+func valueOf(sel cache.Selector) string {
+	return sel.URL + strings.Join(sel.Tags, " ") + sel.Prefix + sel.Glob + sel.Host
+}
+
+// purges are the events of purges so far, without their time.
+func (r *rig) purges() (list []cache.PurgeEvent) {
+	r.notes.mu.Lock()
+	defer r.notes.mu.Unlock()
+	for _, n := range r.notes.others {
+		if n.Purge != nil {
+			ev := *n.Purge
+			ev.Took = 0
+			list = append(list, ev)
+		}
+	}
+	return list
+}
+
+// TestPurgeThatIsNotWaitedFor: with NoWait a purge returns when it is in force, before the walk; what an index finds is counted all the same.
+func TestPurgeThatIsNotWaitedFor(t *testing.T) {
+	for by, sel := range selectors {
+		t.Run(by, func(t *testing.T) {
+			s := &stuckWalk{}
+			bubble(t, func(cfg *cache.Config) { s.Store = cfg.Store.(*memory.Store); cfg.Store = s }, func(t *testing.T, r *rig) {
+				s.release = make(chan struct{}) // of this bubble
+				m := &mutable{content: "old", control: "max-age=600"}
+				r.origin.set(m.answer)
+				r.get("/p/a")
+				m.set("new")
+				res := r.purge(sel, cache.PurgeOptions{NoWait: true})
+				if indexed := by == "url" || by == "tag"; res.Pending == indexed || indexed && res.Records != 1 {
+					t.Errorf("%+v", res)
+				}
+				wantBody(t, r.get("/p/a"), 200, "new")
+				close(s.release)
+			})
+		})
+	}
+}
+
+// stuckWalk is a store whose Walk ends only when released.
+type stuckWalk struct {
 	*memory.Store
 	release chan struct{}
 }
 
-func (s *stuck) Walk(f func(*cache.Record) bool) {
+func (s *stuckWalk) Walk(f func(*cache.Record) bool) {
 	<-s.release
 	s.Store.Walk(f)
 }
+
+// stuck is a store whose Walk and Find end only when released.
+type stuck struct{ stuckWalk }
 
 func (s *stuck) Find(term string, f func(*cache.Record) bool) {
 	<-s.release
@@ -70,7 +149,7 @@ func TestPurgeUnderWayHoldsAlready(t *testing.T) {
 }
 
 func purgeUnderWay(t *testing.T, sel cache.Selector) {
-	s := &stuck{release: make(chan struct{})}
+	s := &stuck{}
 	bubble(t, func(cfg *cache.Config) { s.Store = cfg.Store.(*memory.Store); cfg.Store = s }, func(t *testing.T, r *rig) {
 		m := &mutable{content: "old", control: "max-age=600"}
 		r.origin.set(m.answer)

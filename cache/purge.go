@@ -38,7 +38,7 @@ type PurgeOptions struct {
 	// DryRun counts what would be reached and changes nothing.
 	DryRun bool
 	// NoWait returns when the purge is in force and durable, without counts, where counting takes a walk over the store: for Prefix, Glob, Host and
-	// All, and for the others in a store that is no Finder. A store that keeps records over a restart without a Journal is waited for all the same.
+	// All, and for the others in a store that is no Finder. It is durable then only in a store that is a Journal.
 	NoWait bool
 	// Reached is called with the URL of each response that the purge reaches, on one goroutine, variants one by one: the same URL may come
 	// several times. If ctx ends before the purge has, Reached may still be called after Purge has returned. Nil is not called.

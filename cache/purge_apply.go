@@ -240,8 +240,6 @@ func (c *Cache) save(p *purge) {
 		if c.w.sync(c.base) != nil {
 			return // it is tried again after the walk, whose error the caller gets
 		}
-	case c.w.journal == nil && c.w.syncer != nil:
-		return
 	}
 	close(p.durable)
 }

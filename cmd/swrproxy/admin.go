@@ -94,7 +94,11 @@ func purgeCommand(p process) *cobra.Command {
 	flags.BoolVar(&q.Soft, "soft", false, "make stale in place of removing")
 	flags.BoolVar(&q.Refresh, "refresh", false, "fetch afresh what was reached, behind")
 	flags.BoolVar(&q.DryRun, "dry-run", false, "only count")
+	noWait := flags.Bool("no-wait", false, "end when the purge is in force and durable, without counts where these take a walk over the store")
 	cmd.RunE = func(*cobra.Command, []string) error {
+		if *noWait {
+			q.Wait = new(bool)
+		}
 		return a.ask(func(ctx context.Context, c *client.Client) error {
 			ans, err := c.Purge(ctx, q)
 			if err != nil {

@@ -87,6 +87,40 @@ func refusal(t *testing.T, body string) ErrorDetail {
 	return e.Error
 }
 
+// "wait": false is answered when the purge is in force, without counts; the cache is told who asked.
+func TestPurgeThatIsNotWaitedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		body         string
+		pending      bool
+		err          error
+		noWait       bool
+		status       int
+		says, unsaid string
+	}{
+		"counted":     {`{"host":"h"}`, false, nil, false, 200, `"records":3`, "pending"},
+		"waited for":  {`{"host":"h","wait":true}`, false, nil, false, 200, `"records":3`, "pending"},
+		"in force":    {`{"host":"h","wait":false}`, true, nil, true, 202, `"pending":true`, "tiers"},
+		"by index":    {`{"tags":["a"],"wait":false}`, false, nil, true, 200, `"records":3`, "pending"},
+		"no room yet": {`{"host":"h"}`, false, cache.ErrPurgeBacklog, false, 503, "nothing was purged", "result"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fakeCache{purge: func(cache.Selector, cache.PurgeOptions) (cache.PurgeResult, error) {
+				if c.pending {
+					return cache.PurgeResult{Pending: true}, c.err
+				}
+				return cache.PurgeResult{Records: 3}, c.err
+			}}
+			status, body := call(t, f, "POST", "/v1/purge", c.body)
+			if status != c.status || !strings.Contains(body, c.says) || strings.Contains(body, c.unsaid) {
+				t.Errorf("%d %s", status, body)
+			}
+			if f.opt.NoWait != c.noWait || !strings.HasPrefix(f.opt.By, "admin ") {
+				t.Errorf("options %+v", f.opt)
+			}
+		})
+	}
+}
+
 // Every mistake is answered with a status below 500 that names field, value and what would be right, and nothing is done.
 func TestBadInput(t *testing.T) {
 	const purge, refresh, records = "POST /v1/purge", "POST /v1/refresh", "GET /v1/records"
@@ -131,6 +165,9 @@ func TestBadInput(t *testing.T) {
 		"relative glob":       {purge, `{"glob":"/*.css"}`, 400, "glob", `"/*.css"`, "begin with the scheme"},
 		"host is a url":       {purge, `{"host":"http://h"}`, 400, "host", `"http://h"`, "example.org:8080"},
 		"host with a path":    {purge, `{"host":"h/a"}`, 400, "host", `"h/a"`, "example.org:8080"},
+		"refresh unseen":      {purge, `{"all":true,"wait":false,"refresh":true}`, 400, "wait", "false", "leave out wait"},
+		"count unseen":        {purge, `{"all":true,"wait":false,"dry_run":true}`, 400, "wait", "false", "leave out wait"},
+		"text for wait":       {purge, `{"all":true,"wait":"no"}`, 400, "wait", `"no"`, "true or false"},
 		"too large":           {purge, `{"tags":["` + strings.Repeat("a", maxBody) + `"]}`, 413, "", "", "larger than"},
 
 		"refresh without url":      {refresh, `{"headers":{}}`, 400, "url", "", "missing"},

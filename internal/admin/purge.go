@@ -12,7 +12,9 @@ import (
 type PurgeAnswer struct {
 	// Records is how many stored responses it reached, each variant counted; Tiers how many of them each tier held. Keys are those of the
 	// first 100.
-	Records int            `json:"records"`
+	Records int `json:"records"`
+	// Pending means that the purge is in force, and that nothing is counted yet.
+	Pending bool           `json:"pending,omitempty"`
 	Tiers   map[string]int `json:"tiers,omitempty"`
 	Keys    []string       `json:"keys"`
 	Soft    bool           `json:"soft,omitempty"`
@@ -40,13 +42,13 @@ func (a *api) purge(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	urls := newURLSet()
-	opt := cache.PurgeOptions{Soft: p.Soft, DryRun: p.DryRun}
+	opt := cache.PurgeOptions{By: "admin " + r.RemoteAddr, Soft: p.Soft, DryRun: p.DryRun, NoWait: p.noWait()}
 	if p.Refresh && !p.DryRun {
 		opt.Reached = urls.add
 	}
 	// Whoever asked for a purge wants all of it, though it takes longer than the connection lasts.
 	res, err := a.cache.Purge(context.WithoutCancel(r.Context()), sel, opt)
-	ans := PurgeAnswer{Records: res.Records, Tiers: res.Tiers, Keys: res.Keys, Soft: p.Soft, DryRun: p.DryRun}
+	ans := PurgeAnswer{Records: res.Records, Pending: res.Pending, Tiers: res.Tiers, Keys: res.Keys, Soft: p.Soft, DryRun: p.DryRun}
 	ans.Refreshing = a.refiller.enqueue(urls.list)
 	ans.Skipped = len(urls.list) - ans.Refreshing + urls.beyond
 	writePurge(w, ans, err)
@@ -57,8 +59,13 @@ func writePurge(w http.ResponseWriter, ans PurgeAnswer, err error) {
 		ans.Keys = []string{}
 	}
 	switch {
+	case err == nil && ans.Pending:
+		WriteJSON(w, http.StatusAccepted, ans)
 	case err == nil:
 		WriteJSON(w, http.StatusOK, ans)
+	case errors.Is(err, cache.ErrPurgeBacklog):
+		w.Header().Set("Retry-After", "1")
+		WriteError(w, http.StatusServiceUnavailable, "too many purges wait to be applied; nothing was purged, try again")
 	case errors.Is(err, cache.ErrSelector):
 		writeBad(w, &badInput{why: err.Error(), mend: "send " + purgeExample})
 	case errors.Is(err, cache.ErrClosed):

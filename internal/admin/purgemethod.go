@@ -51,7 +51,7 @@ func (p PurgeMethod) serve(w http.ResponseWriter, r *http.Request) {
 		p.refuse(w, r, start, target, badURL("url", r.URL.String(), err.Error()))
 	default:
 		policy.AddCacheStatus(h, &policy.CacheStatus{Detail: policy.ReasonInvalidated.String()})
-		res, err := p.Cache.Purge(r.Context(), cache.Selector{URL: target.URL().String()}, cache.PurgeOptions{})
+		res, err := p.Cache.Purge(r.Context(), cache.Selector{URL: target.URL().String()}, cache.PurgeOptions{By: "PURGE " + r.RemoteAddr})
 		writePurge(w, PurgeAnswer{Records: res.Records, Tiers: res.Tiers, Keys: res.Keys}, err)
 	}
 }

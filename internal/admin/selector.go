@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -23,7 +24,12 @@ type PurgeRequest struct {
 	Soft    bool `json:"soft,omitempty"`
 	Refresh bool `json:"refresh,omitempty"`
 	DryRun  bool `json:"dry_run,omitempty"`
+	// Wait false answers when the purge is in force and durable, without counts, where counting takes a walk over the store. Nil means true.
+	Wait *bool `json:"wait,omitempty"`
 }
+
+// noWait tells whether the answer need not have counts.
+func (p *PurgeRequest) noWait() bool { return p.Wait != nil && !*p.Wait }
 
 const purgeExample = `{"url":"http://example.org/page"}`
 
@@ -32,12 +38,18 @@ func readPurge(w http.ResponseWriter, r *http.Request) (p PurgeRequest, bad *bad
 		"url": text("url", &p.URL), "tags": texts("tags", &p.Tags), "prefix": text("prefix", &p.Prefix), "glob": text("glob", &p.Glob),
 		"host": text("host", &p.Host), "all": truth("all", &p.All),
 		"soft": truth("soft", &p.Soft), "refresh": truth("refresh", &p.Refresh), "dry_run": truth("dry_run", &p.DryRun),
+		"wait": func(raw json.RawMessage) *badInput { p.Wait = new(bool); return truth("wait", p.Wait)(raw) },
 	})
 	return p, bad
 }
 
 // selector is what p selects, in the form in which the cache compares.
 func (p *PurgeRequest) selector() (cache.Selector, *badInput) {
+	if p.noWait() && (p.Refresh || p.DryRun) {
+		return cache.Selector{}, &badInput{
+			field: "wait", value: "false", why: "leaves open what is reached, which refresh and dry_run need", mend: "leave out wait, or refresh and dry_run",
+		}
+	}
 	if bad := p.checkCount(); bad != nil {
 		return cache.Selector{}, bad
 	}

@@ -17,6 +17,12 @@ func (a *App) watch(*prometheus.Registry) error {
 	if err != nil {
 		return err
 	}
+	err = a.telemetry.WatchGauge("invalidation_log_entries",
+		"Invalidations that a look-up may have to consider: those that were not applied to the store yet, or that an older fill has to be compared with. At most 16,384.",
+		func() float64 { return float64(a.cache.Stats().Invalidations) })
+	if err != nil {
+		return err
+	}
 	if err := a.telemetry.WatchStores(a.tiers.counted); err != nil {
 		return err
 	}

@@ -145,9 +145,13 @@ func failed(o fill.Outcome) bool {
 	}
 }
 
-// Noted counts a note and writes it, at most one of its kind each second.
+// Noted counts a note and writes it, at most one of its kind each second; every purge has its line.
 func (t *Telemetry) Noted(n *cache.Note) {
 	t.fills.notes.WithLabelValues(n.Kind.String()).Inc()
+	if n.Purge != nil {
+		t.purged(n.Purge, n.Err)
+		return
+	}
 	held, ok := t.notes.allow(n.Kind, time.Now())
 	if !ok {
 		return

@@ -43,6 +43,7 @@ type Telemetry struct {
 
 	requests *requestMetrics
 	fills    fillMetrics
+	purges   purgeMetrics
 	registry *prometheus.Registry
 	failing  *keyLimit
 	notes    noteLimit
@@ -59,10 +60,12 @@ func New(o Options) (*Telemetry, error) {
 		logger: o.Logger, access: o.Access, registry: o.Registry,
 		requests: newRequestMetrics(o.Rules),
 		fills:    newFillMetrics(),
+		purges:   newPurgeMetrics(),
 		failing:  newKeyLimit(maxFailing),
 	}
 	t.access.Every = max(t.access.Every, 1)
 	own := append(t.requests.collectors(), t.fills.collectors()...)
+	own = append(own, t.purges.collectors()...)
 	own = append(own, buildInfo(o.Version), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	var errs []error

@@ -276,6 +276,40 @@ swrproxy_notes_total{kind="panic"} 1
 	})
 }
 
+// Each purge has its line and is counted, however many come in a second.
+func TestPurges(t *testing.T) {
+	h := newHarness(t, Options{})
+	tag := cache.PurgeEvent{By: "admin 127.0.0.1:7", Selector: "tag", Value: "a b", Soft: true, Records: 3, Counted: true, Took: 1500 * time.Microsecond}
+	url := cache.PurgeEvent{By: "PURGE 192.0.2.1:7", Selector: "url", Value: "http://h/a?token=secret", Records: 1}
+	for range 2 {
+		h.Noted(&cache.Note{Kind: cache.NoteInvalidated, Text: "purge", Purge: &tag})
+	}
+	h.Noted(&cache.Note{Kind: cache.NoteInvalidated, Text: "purge", Err: errors.New("disk full"), Purge: &url})
+	lines := h.lines(t)
+	if len(lines) != 3 {
+		t.Fatalf("%v", lines)
+	}
+	for name, want := range map[string]any{
+		"level": "info", "message": "purge", "by": tag.By, "selector": "tag", "value": "a b", "mode": "soft", "records": 3.0, "took_ms": 1.5,
+	} {
+		if got := lines[1][name]; got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	if l := lines[2]; l["level"] != "warn" || l["mode"] != "hard" || l["incomplete"] != true || l["error"] != "disk full" || strings.Contains(fmt.Sprint(l), "secret") {
+		t.Errorf("%v", l)
+	}
+	h.compare(t, `
+# HELP swrproxy_purged_records_total Stored responses that purges reached.
+# TYPE swrproxy_purged_records_total counter
+swrproxy_purged_records_total 7
+# HELP swrproxy_purges_total Purges by selector (url, tag, prefix, glob, host, all; unsafe: what an unsafe request invalidated) and mode (hard, soft).
+# TYPE swrproxy_purges_total counter
+swrproxy_purges_total{mode="hard",selector="url"} 1
+swrproxy_purges_total{mode="soft",selector="tag"} 2
+`, "swrproxy_purges_total", "swrproxy_purged_records_total")
+}
+
 type fixedStats cache.StoreStats
 
 func (f fixedStats) Stats() cache.StoreStats { return cache.StoreStats(f) }

@@ -21,6 +21,10 @@ func WritePurge(w io.Writer, a *admin.PurgeAnswer) {
 	case a.Soft:
 		done = "made stale"
 	}
+	if a.Pending {
+		fmt.Fprintln(w, "in force; what it reaches is not counted yet")
+		return
+	}
 	fmt.Fprintf(w, "%s %s%s\n", count(a.Records, "record"), done, tierCounts(a.Tiers))
 	for _, key := range a.Keys {
 		fmt.Fprintf(w, "  %s\n", plain(key))

@@ -16,7 +16,7 @@ import (
 // number. So nothing has to be found at the time of a purge, and a fill that began before one can not bring the old content back. An
 // entry is dropped once it was applied to the store and no ticket from before it is open any more. Safe for concurrent use.
 //
-// The log is bounded: see full.
+// The log is bounded: see full. Whoever makes entries makes room first.
 type invalidations struct {
 	newest atomic.Uint64 // the highest number of any entry: records above it need no look
 	kept   atomic.Int64  // how many entries there are
@@ -28,12 +28,13 @@ type invalidations struct {
 	// patterns are the entries of scopePrefix and scopeGlob, which every look has to try.
 	patterns []scope
 	applied  appliedEntries // those that wait for older tickets only, the lowest number first
+	progress chan struct{}  // closed when the next entry was applied; nil when nobody waits for that
 }
 
 const (
-	// maxEntries bounds the log: an entry takes about 300 bytes.
+	// maxEntries bounds the log, but for what one purge adds: an entry takes about 300 bytes.
 	maxEntries = 16 << 10
-	// maxPatterns bounds what each look has to try one by one.
+	// maxPatterns bounds what each look has to try one by one. There is always room for others.
 	maxPatterns = 256
 	// maxSofts bounds the soft invalidations that one entry keeps apart.
 	maxSofts = 8
@@ -232,28 +233,26 @@ func matchGlob(pattern, url string) bool {
 	return strings.HasSuffix(url, parts[len(parts)-1])
 }
 
-// full tells whether the log has reached its bound. Entries that only wait for older tickets are given up first, see writer.makeRoom; what is left
-// waits for a walk over the store.
-func (l *invalidations) full() bool {
+// full tells whether the log has reached the bound that counts for these scopes. Entries that only wait for older tickets are given up first, see
+// writer.roomFor; what is left waits to be applied to the store.
+func (l *invalidations) full(scopes []scope) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return l.fullLocked()
+	return l.fullLocked(slices.ContainsFunc(scopes, scope.isPattern))
 }
 
-func (l *invalidations) fullLocked() bool {
-	return len(l.entries) >= maxEntries || len(l.patterns) >= maxPatterns
+func (l *invalidations) fullLocked(pattern bool) bool {
+	return len(l.entries) >= maxEntries || pattern && len(l.patterns) >= maxPatterns
 }
 
-// add makes an entry that holds from now on, and returns its scope. It stays until done was called once for it. In a full log it reaches everything:
-// whoever minds makes room first.
-func (l *invalidations) add(s scope, seq uint64, soft bool, at time.Time) scope {
+// isPattern tells whether each look has to try the scope.
+func (s scope) isPattern() bool { return s.kind == scopePrefix || s.kind == scopeGlob }
+
+// add makes an entry that holds from now on. It stays until done was called once for it.
+func (l *invalidations) add(s scope, seq uint64, soft bool, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.entries[s]
-	if e == nil && l.fullLocked() {
-		s = scope{kind: scopeAll}
-		e = l.entries[s]
-	}
 	if e == nil {
 		e = l.enterLocked(s)
 	}
@@ -265,7 +264,6 @@ func (l *invalidations) add(s scope, seq uint64, soft bool, at time.Time) scope 
 	l.newest.Store(max(l.newest.Load(), seq))
 	l.kept.Store(int64(len(l.entries)))
 	l.added.Add(1)
-	return s
 }
 
 func (l *invalidations) enterLocked(s scope) *entry {
@@ -275,7 +273,7 @@ func (l *invalidations) enterLocked(s scope) *entry {
 	e := &entry{scope: s, place: -1}
 	l.entries[s] = e
 	l.kinds[s.kind]++
-	if s.kind == scopePrefix || s.kind == scopeGlob {
+	if s.isPattern() {
 		l.patterns = append(l.patterns, s)
 	}
 	return e
@@ -292,6 +290,20 @@ func (l *invalidations) done(scopes []scope, lowest uint64) {
 		}
 	}
 	l.collectLocked(lowest)
+	if l.progress != nil {
+		close(l.progress)
+		l.progress = nil
+	}
+}
+
+// nextApplied returns a channel that is closed when another entry was applied to the store.
+func (l *invalidations) nextApplied() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.progress == nil {
+		l.progress = make(chan struct{})
+	}
+	return l.progress
 }
 
 // collect drops the entries that only waited for older tickets to be closed.
@@ -311,24 +323,32 @@ func (l *invalidations) collectLocked(lowest uint64) {
 func (l *invalidations) dropLocked(e *entry) {
 	delete(l.entries, e.scope)
 	l.kinds[e.scope.kind]--
-	if e.scope.kind == scopePrefix || e.scope.kind == scopeGlob {
+	if e.scope.isPattern() {
 		l.patterns = slices.DeleteFunc(slices.Clone(l.patterns), func(p scope) bool { return p == e.scope })
 	}
 }
 
-// middle is the number in the middle of those that only wait for older tickets, 0 if there is none.
-func (l *invalidations) middle() uint64 {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if len(l.applied) == 0 {
+// middle is the number in the middle of those that only wait for older tickets and leave room for scopes if they go, 0 if there is none.
+func (l *invalidations) middle(scopes []scope) uint64 {
+	all := l.waiting(slices.ContainsFunc(scopes, scope.isPattern))
+	if len(all) == 0 {
 		return 0
-	}
-	all := make([]uint64, 0, len(l.applied))
-	for _, e := range l.applied {
-		all = append(all, e.newest())
 	}
 	slices.Sort(all)
 	return all[len(all)/2]
+}
+
+// waiting are the numbers of those that only wait for older tickets. While there is room for others, those of patterns alone.
+func (l *invalidations) waiting(pattern bool) (all []uint64) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	some := pattern && !l.fullLocked(false)
+	for _, e := range l.applied {
+		if !some || e.scope.isPattern() {
+			all = append(all, e.newest())
+		}
+	}
+	return all
 }
 
 // size is the number of entries, for tests and statistics.

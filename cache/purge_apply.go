@@ -62,8 +62,8 @@ func (p *purge) wait(ctx context.Context) (PurgeResult, error) {
 // log makes the purge's entries, which hold at once.
 func (c *Cache) log(p *purge) {
 	p.at, p.seq = time.Now().UTC().Round(0), c.seq.Next()
-	for i, s := range p.scopes {
-		p.scopes[i] = c.w.log.add(s, p.seq, p.opt.Soft, p.at)
+	for _, s := range p.scopes {
+		c.w.log.add(s, p.seq, p.opt.Soft, p.at)
 	}
 }
 
@@ -264,23 +264,35 @@ func (w *writer) sync(ctx context.Context) error {
 	return wrap("sync store", w.syncer.Sync(ctx))
 }
 
-// makeRoom waits until the log has room for another purge, or ctx ends. Before that it gives up what the log keeps for the oldest open tickets alone: their
-// fills go on, and store nothing.
-func (w *writer) makeRoom(ctx context.Context, walks *walks) error {
-	for w.log.full() {
-		ended := walks.ended()
-		if middle := w.log.middle(); middle > 0 {
-			w.tickets.voidBelow(middle + 1)
-			w.log.collect(w.tickets.lowest())
-			continue
+// makeRoom waits until the log has room for these scopes, or ctx ends, or closing is closed.
+func (w *writer) makeRoom(ctx context.Context, scopes []scope, closing <-chan struct{}) error {
+	for {
+		applied := w.log.nextApplied()
+		if w.roomFor(scopes) {
+			return nil
 		}
 		select {
-		case <-ended:
+		case <-applied:
 		case <-ctx.Done():
 			return ErrPurgeBacklog
+		case <-closing:
+			return ErrClosed
 		}
 	}
-	return nil
+}
+
+// roomFor tells whether the log has room for these scopes. For that it gives up what the log keeps for the oldest open tickets alone: their fills go on, and
+// store nothing.
+func (w *writer) roomFor(scopes []scope) bool {
+	for w.log.full(scopes) {
+		middle := w.log.middle(scopes)
+		if middle == 0 {
+			return false
+		}
+		w.tickets.voidBelow(middle + 1)
+		w.log.collect(w.tickets.lowest())
+	}
+	return true
 }
 
 // A purge rests after each bit of work, so that it takes about a third of a processor and no reader waits long behind it, nor behind the

@@ -14,7 +14,6 @@ type walks struct {
 	mu      sync.Mutex // guards following
 	queue   []*purge
 	running bool
-	end     chan struct{} // closed at the end of a walk; nil when nobody waits for that
 }
 
 // add queues a purge, and tells whether the caller is to start the goroutine.
@@ -27,33 +26,14 @@ func (q *walks) add(p *purge) (start bool) {
 	return start
 }
 
-// take returns all that waits; with nothing waiting the goroutine's time is over. The last walk has ended.
+// take returns all that waits; with nothing waiting the goroutine's time is over.
 func (q *walks) take() []*purge {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.end != nil {
-		close(q.end)
-		q.end = nil
-	}
 	queue := q.queue
 	q.queue = nil
 	q.running = len(queue) > 0
 	return queue
-}
-
-// ended returns a channel that is closed at the end of the next walk, or a closed one if none runs.
-func (q *walks) ended() <-chan struct{} {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.end == nil {
-		q.end = make(chan struct{})
-	}
-	end := q.end
-	if !q.running {
-		close(q.end)
-		q.end = nil
-	}
-	return end
 }
 
 // walk is the goroutine.
@@ -100,7 +80,8 @@ func (c *Cache) replay() error {
 			p.event.Selector, p.event.Value = scopeNames[s.kind], cutText(s.value, maxPurgeValue)
 			c.seq.Bump(inv.Seq)
 		}
-		p.scopes = append(p.scopes, c.w.log.add(s, inv.Seq, inv.Soft, inv.At))
+		c.w.log.add(s, inv.Seq, inv.Soft, inv.At)
+		p.scopes = append(p.scopes, s)
 	}
 	c.resume(p)
 	return nil

@@ -115,10 +115,17 @@ func (r *Record) living(life policy.Life) *Record {
 // drop removes what is stored under a full key, if it is not newer than token. A fill that began before token does not bring it back. It needs no open
 // ticket, since all that it can do is remove what is older.
 func (w *writer) drop(rec *Record, token uint64) {
-	s := scope{scopeKey, rec.Key}
-	w.log.add(s, token, false, time.Time{})
+	scopes := []scope{{scopeKey, rec.Key}}
+	logged := w.roomFor(scopes)
+	if logged {
+		w.log.add(scopes[0], token, false, time.Time{})
+	} else {
+		w.tickets.voidBelow(token)
+	}
 	w.locked(rec.Primary, func() { w.store.Delete(rec.Key, token) })
-	w.applied([]scope{s})
+	if logged {
+		w.applied(scopes)
+	}
 }
 
 // discard removes a record whose body is lost, and nothing that came after it.

@@ -1,0 +1,188 @@
+package cache
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swrproxy/swrproxy/policy"
+)
+
+// mapStore is a store that keeps all records and finds them by term. got and set, if there are any, are called behind a look and before a put. Safe for concurrent use.
+type mapStore struct {
+	mu      sync.Mutex // guards following
+	records map[string]*Record
+	got     func(key string)
+	set     func(*Record)
+	walked  int
+}
+
+func (s *mapStore) Get(key string) (*Record, bool) {
+	s.mu.Lock()
+	r, ok := s.records[key]
+	got := s.got
+	s.mu.Unlock()
+	if got != nil {
+		got(key)
+	}
+	return r, ok
+}
+
+func (s *mapStore) Put(r *Record) PutResult {
+	s.mu.Lock()
+	set := s.set
+	s.mu.Unlock()
+	if set != nil {
+		set(r)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if have := s.records[r.Key]; have != nil && have.Token > r.Token {
+		return PutOlder
+	}
+	if s.records == nil {
+		s.records = make(map[string]*Record)
+	}
+	s.records[r.Key] = r
+	return PutStored
+}
+
+func (s *mapStore) Delete(key string, token uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.records[key]
+	if r == nil || r.Token > token {
+		return false
+	}
+	delete(s.records, key)
+	return true
+}
+
+func (s *mapStore) all() (list []*Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.walked++
+	for _, r := range s.records {
+		list = append(list, r)
+	}
+	return list
+}
+
+func (s *mapStore) Walk(f func(*Record) bool) {
+	for _, r := range s.all() {
+		if !f(r) {
+			return
+		}
+	}
+}
+
+func (s *mapStore) Find(term string, f func(*Record) bool) {
+	s.Walk(func(r *Record) bool {
+		for t := range r.Terms() {
+			if t == term {
+				return f(r)
+			}
+		}
+		return true
+	})
+}
+
+func (s *mapStore) Close(context.Context) error { return nil }
+
+func (s *mapStore) size() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.records)
+}
+
+// hook sets what is called behind a look and before a put; each is called once.
+func (s *mapStore) hook(got func(key string), set func(*Record)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var gotOnce, setOnce sync.Once
+	if got != nil {
+		s.got = func(key string) { gotOnce.Do(func() { got(key) }) }
+	}
+	if set != nil {
+		s.set = func(r *Record) { setOnce.Do(func() { set(r) }) }
+	}
+}
+
+// loneWriter is a writer on a store of its own.
+func loneWriter() (*writer, *mapStore) {
+	w, s := new(writer), new(mapStore)
+	w.init(s, 8, func(*Note) {})
+	return w, s
+}
+
+const (
+	loneKey = "r\x00http://h/a"
+)
+
+func loneRecord(token uint64, tags ...string) *Record {
+	return &Record{
+		Key: loneKey, Primary: loneKey, Token: token, Status: 200, Body: MemoryBody([]byte("old")), Tags: tags,
+		Life: policy.Life{BornAt: time.Now().UTC().Round(0), FreshFor: time.Hour},
+	}
+}
+
+// fillLog makes n entries that wait for a walk.
+func fillLog(w *writer, kind scopeKind, n int) {
+	for i := range n {
+		w.log.add(scope{kind, "http://other/" + strconv.Itoa(i)}, uint64(i+1), false, time.Time{})
+	}
+}
+
+// TestDropInAFullLog: what one fill drops is one record, and no older fill brings it back, however much waits for a walk.
+func TestDropInAFullLog(t *testing.T) {
+	for name, kind := range map[string]scopeKind{"patterns": scopePrefix, "urls": scopeURL} {
+		t.Run(name, func(t *testing.T) {
+			w, store := loneWriter()
+			fillLog(w, kind, map[scopeKind]int{scopePrefix: maxPatterns, scopeURL: maxEntries}[kind])
+			other := loneRecord(1 << 20)
+			other.Key, other.Primary = "r\x00http://h/b", "r\x00http://h/b"
+			store.Put(other)
+			base := loneRecord(1 << 20)
+			store.Put(base)
+			var slow ticket
+			w.open(&slow, 1<<20+1)
+			w.drop(base, 1<<20+2)
+			if _, ok := store.Get(base.Key); ok {
+				t.Error("the record is still there")
+			}
+			if w.taken(other) {
+				t.Error("another record was invalidated with it")
+			}
+			if result := w.commit(&slow, &change{rec: loneRecord(0), settings: &policy.Settings{}}); result == PutStored {
+				t.Error("a fill that began before has brought the record back")
+			}
+			if n := w.log.size(); n > maxEntries {
+				t.Errorf("%d entries", n)
+			}
+		})
+	}
+}
+
+// TestRoomIsWaitedForAsleep: who waits for room in the log does not keep a processor busy, whatever the log waits for.
+func TestRoomIsWaitedForAsleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := loneWriter()
+		fillLog(w, scopeURL, maxEntries)
+		waited := make(chan error)
+		go func() { waited <- w.makeRoom(t.Context(), []scope{{scopeURL, "u"}}, nil) }()
+		synctest.Wait()
+		select {
+		case err := <-waited:
+			t.Fatalf("did not wait: %v", err)
+		default:
+		}
+		w.applied([]scope{{scopeURL, "http://other/0"}})
+		if err := <-waited; err != nil {
+			t.Error(err)
+		}
+	})
+}
+

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/swrproxy/swrproxy/cache"
+	"github.com/swrproxy/swrproxy/policy"
 )
 
 // logBound is maxEntries, patternBound maxPatterns.
@@ -132,3 +133,50 @@ func TestCloseEndsAPurgeThatWaitsForRoom(t *testing.T) {
 	})
 }
 
+// TestStoredPOSTOfAVoidTicket: the answer to a POST that was purged while the origin worked on it is not stored, although the log had to forget the purge.
+func TestStoredPOSTOfAVoidTicket(t *testing.T) {
+	rule := func(cfg *cache.Config) {
+		cfg.Rules = []cache.Rule{{Name: "r", Policy: policy.Settings{StorePOST: true}}}
+	}
+	bubble(t, rule, func(t *testing.T, r *rig) {
+		r.origin.set(func(_ int, req *http.Request) (*http.Response, error) {
+			fields := []string{"Cache-Control: max-age=600", "Content-Location: /p/a"}
+			if req.Method != http.MethodPost {
+				return response(200, "new", fields...), nil
+			}
+			time.Sleep(time.Minute)
+			return response(200, "old", fields...), nil
+		})
+		done := make(chan struct{})
+		go func() { r.do(context.Background(), http.MethodPost, "/p/a"); close(done) }()
+		synctest.Wait()
+		r.purge(cache.Selector{URL: purgedURL}, cache.PurgeOptions{})
+		for i := range 3 {
+			r.purge(crowdOfTags(logBound, string(rune('a'+i))), cache.PurgeOptions{})
+		}
+		<-done
+		wantBody(t, r.get("/p/a"), 200, "new")
+	})
+}
+
+// TestPOSTThatIsNotStoredKeepsNothing: once it is known that the answer to a POST is not stored, the log keeps nothing for it, however long its body takes.
+func TestPOSTThatIsNotStoredKeepsNothing(t *testing.T) {
+	rule := func(cfg *cache.Config) {
+		cfg.Rules = []cache.Rule{{Name: "r", Policy: policy.Settings{StorePOST: true}}}
+	}
+	bubble(t, rule, func(t *testing.T, r *rig) {
+		r.origin.set(func(int, *http.Request) (*http.Response, error) {
+			resp := response(200, "", "Cache-Control: no-store")
+			resp.ContentLength, resp.Body = -1, halves("a", "b", time.Hour)
+			return resp, nil
+		})
+		done := make(chan struct{})
+		go func() { r.do(context.Background(), http.MethodPost, "/p/a"); close(done) }()
+		synctest.Wait()
+		r.purge(cache.Selector{URL: purgedURL}, cache.PurgeOptions{})
+		if n := r.c.Stats().Invalidations; n != 0 {
+			t.Errorf("%d entries are kept for an answer that is not stored", n)
+		}
+		<-done
+	})
+}

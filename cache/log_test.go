@@ -129,6 +129,12 @@ func loneRecord(token uint64, tags ...string) *Record {
 	}
 }
 
+// pretend makes an entry for a purge of a scope that found nothing in the store, and is over.
+func pretend(w *writer, s scope, seq uint64) {
+	w.log.add(s, seq, false, time.Time{})
+	w.applied([]scope{s})
+}
+
 // fillLog makes n entries that wait for a walk.
 func fillLog(w *writer, kind scopeKind, n int) {
 	for i := range n {
@@ -166,6 +172,121 @@ func TestDropInAFullLog(t *testing.T) {
 	}
 }
 
+// TestVoidTicketInTheMiddleOfACommit: a commit that has begun when the log gives its ticket up stores nothing either.
+func TestVoidTicketInTheMiddleOfACommit(t *testing.T) {
+	forget := func(w *writer) {
+		pretend(w, scope{scopeURL, loneKey}, 11)
+		w.tickets.voidBelow(12)
+		w.log.collect(w.tickets.lowest())
+	}
+	for name, by := range map[string]func(w *writer, t *ticket, base *Record) PutResult{
+		"HEAD": func(w *writer, t *ticket, base *Record) PutResult { return w.update(t, base, loneRecord(0)) },
+		"304": func(w *writer, t *ticket, base *Record) PutResult {
+			return w.commit(t, &change{rec: loneRecord(0), base: base, settings: &policy.Settings{}})
+		},
+	} {
+		w, store := loneWriter()
+		base := loneRecord(5)
+		store.Put(base)
+		var exchange ticket
+		w.open(&exchange, 10)
+		store.hook(func(string) { forget(w) }, nil)
+		if result := by(w, &exchange, base); result == PutStored {
+			t.Errorf("%s: committed", name)
+		}
+	}
+	w, store := loneWriter()
+	var fill ticket
+	w.open(&fill, 10)
+	store.hook(nil, func(*Record) { forget(w) })
+	if result := w.commit(&fill, &change{rec: loneRecord(0), settings: &policy.Settings{}}); result == PutStored {
+		t.Error("committed")
+	}
+	if n := store.size(); n != 0 {
+		t.Errorf("%d records from before a purge that is over", n)
+	}
+}
+
+// TestNothingIsMadeOfWhatIsGone: a change that is made of a stored record brings nothing back if that is evicted under its hands, so that a purge does not find it.
+func TestNothingIsMadeOfWhatIsGone(t *testing.T) {
+	url := scope{scopeURL, loneKey}
+	for name, act := range map[string]func(w *writer, base *Record){
+		"soft purge": func(w *writer, base *Record) {
+			w.log.add(scope{kind: scopeAll}, 20, true, time.Now())
+			w.apply(base)
+		},
+		"HEAD": func(w *writer, base *Record) {
+			var head ticket
+			w.open(&head, 40)
+			w.update(&head, base, loneRecord(0))
+		},
+		"304": func(w *writer, base *Record) {
+			var fill ticket
+			w.open(&fill, 40)
+			w.commit(&fill, &change{rec: loneRecord(0), base: base, settings: &policy.Settings{}})
+		},
+		"Vary appears": func(w *writer, _ *Record) {
+			var fill ticket
+			w.open(&fill, 40)
+			rec := loneRecord(0)
+			rec.Body = MemoryBody([]byte("new"))
+			w.commit(&fill, &change{rec: rec, vary: []string{"Accept-Language"}, settings: &policy.Settings{}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, store := loneWriter()
+			base := loneRecord(5)
+			store.Put(base)
+			store.hook(func(string) {
+				store.Delete(base.Key, base.Token)
+				pretend(w, url, 30)
+			}, nil)
+			act(w, base)
+			for _, r := range store.all() {
+				if b, _ := r.Body.Bytes(); string(b) == "old" {
+					t.Errorf("a purge that is over left %q under %q", b, r.Key)
+				}
+			}
+		})
+	}
+}
+
+// TestConfirmedRecordMustStand: RFC 9111 §4.3.4. A 304 stores the body of a record anew; if that was purged by a tag which the 304 does not name any more, or replaced,
+// nothing is stored.
+func TestConfirmedRecordMustStand(t *testing.T) {
+	for name, meanwhile := range map[string]func(w *writer, store *mapStore, base *Record){
+		"purged by a tag": func(w *writer, store *mapStore, base *Record) {
+			s := scope{scopeTag, "x"}
+			w.log.add(s, 11, false, time.Time{})
+			w.apply(base)
+			w.applied([]scope{s})
+		},
+		"purged and replaced": func(w *writer, store *mapStore, base *Record) {
+			store.Delete(base.Key, base.Token)
+			rec := loneRecord(7, "x")
+			rec.Body = MemoryBody([]byte("new"))
+			store.Put(rec)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, store := loneWriter()
+			base := loneRecord(5, "x")
+			store.Put(base)
+			var fill ticket
+			w.open(&fill, 10)
+			meanwhile(w, store, base)
+			if result := w.commit(&fill, &change{rec: loneRecord(0, "y"), base: base, settings: &policy.Settings{}}); result != PutOlder {
+				t.Errorf("%v", result)
+			}
+			for _, r := range store.all() {
+				if b, _ := r.Body.Bytes(); string(b) == "old" {
+					t.Error("the body of a purged record is stored again")
+				}
+			}
+		})
+	}
+}
+
 // TestRoomIsWaitedForAsleep: who waits for room in the log does not keep a processor busy, whatever the log waits for.
 func TestRoomIsWaitedForAsleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -185,4 +306,3 @@ func TestRoomIsWaitedForAsleep(t *testing.T) {
 		}
 	})
 }
-

@@ -27,12 +27,15 @@ type tickets struct {
 	oldest *ticket
 }
 
-// add opens t. Tokens are drawn shortly before, so the place is near the end.
+// add opens t. Tokens of exchanges are drawn shortly before, so the place is near the end; the ticket of a stored record comes before them all.
 func (s *tickets) add(t *ticket, token uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.token, t.open = token, true
 	before := s.newest
+	if s.oldest != nil && token < s.oldest.token {
+		before = nil
+	}
 	for before != nil && before.token > token {
 		before = before.older
 	}

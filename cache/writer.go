@@ -82,10 +82,12 @@ func (w *writer) taken(rec *Record) bool {
 }
 
 // put stores a record unless an invalidation takes it, before or meanwhile; one that makes it stale is applied to it. Called under the commit lock of
-// rec.Primary, with a record that is made there of what the store has, or under an open ticket not younger than the record.
-func (w *writer) put(rec *Record) PutResult {
+// rec.Primary, by a ticket that is not younger than the record nor than any record that it is made of. The ticket is asked last: a void one says that the
+// log has forgotten something.
+func (w *writer) put(t *ticket, rec *Record) PutResult {
 	for stored := false; ; stored = true {
 		life, ok := w.log.apply(rec)
+		ok = ok && !t.void.Load()
 		switch {
 		case !ok && stored:
 			w.store.Delete(rec.Key, rec.Token)
@@ -100,6 +102,21 @@ func (w *writer) put(rec *Record) PutResult {
 			return result
 		}
 	}
+}
+
+// derive calls put to store what is made of a stored record, with the record as it stands there and with a ticket as old as the record: if that is evicted
+// meanwhile, a purge does not find it, and what is made of it would bring it back. It does not if another record stands there or an invalidation took it. by is the
+// ticket of the exchange that asks for it, nil if there is none; once the older one is open nothing makes it void alone. Called under the commit lock of
+// base.Primary.
+func (w *writer) derive(by *ticket, base *Record, put func(t *ticket, now *Record) PutResult) PutResult {
+	var older ticket
+	w.open(&older, base.Token)
+	defer w.close(&older)
+	now, ok := w.store.Get(base.Key)
+	if !ok || now.Token != base.Token || w.taken(now) || by != nil && by.void.Load() {
+		return PutOlder
+	}
+	return put(&older, now)
 }
 
 // living returns the record with this life.
@@ -156,15 +173,16 @@ func (w *writer) apply(rec *Record) (reached bool, tiers []string) {
 
 // expire makes a record stale by the log, in the form that the store has it in now: it may have been made stale before by an invalidation whose entry
 // is gone, and deadlines only ever move earlier. A store that does not take the change must not keep the record as it was.
-func (w *writer) expire(rec *Record) bool {
-	now, ok := w.store.Get(rec.Key)
-	if !ok || now.Token != rec.Token {
-		return false
-	}
-	if w.put(now) != PutStored {
-		w.store.Delete(now.Key, now.Token)
-	}
-	return true
+func (w *writer) expire(rec *Record) (reached bool) {
+	w.derive(nil, rec, func(t *ticket, now *Record) PutResult {
+		reached = true
+		result := w.put(t, now)
+		if result != PutStored {
+			w.store.Delete(now.Key, now.Token)
+		}
+		return result
+	})
+	return reached
 }
 
 func (w *writer) tiersOf(key string) []string {

@@ -266,6 +266,14 @@ func (l *invalidations) add(s scope, seq uint64, soft bool, at time.Time) {
 	l.added.Add(1)
 }
 
+// raise makes the hard entry of a scope, which is not applied yet, reach all that is below seq.
+func (l *invalidations) raise(s scope, seq uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries[s].add(seq, false, time.Time{})
+	l.newest.Store(max(l.newest.Load(), seq))
+}
+
 func (l *invalidations) enterLocked(s scope) *entry {
 	if l.entries == nil {
 		l.entries = make(map[scope]*entry)

@@ -287,6 +287,39 @@ func TestConfirmedRecordMustStand(t *testing.T) {
 	}
 }
 
+// TestNumberOfAPurgeIsAboveAllThatSawItNot: what began without an entry of a purge in its sight has a number below the purge's, however many entries that makes.
+func TestNumberOfAPurgeIsAboveAllThatSawItNot(t *testing.T) {
+	store := &mapStore{}
+	c, err := New(Config{Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	var scopes []scope
+	for i := range maxEntries - 1 {
+		scopes = append(scopes, scope{scopeTag, strconv.Itoa(i)})
+	}
+	p := newPurge(append(scopes, scope{scopeTag, "x"}), PurgeOptions{})
+	base := loneRecord(c.seq.Next(), "x")
+	logged, last := make(chan struct{}), make(chan uint64)
+	go func() {
+		var unseen uint64
+		for {
+			if n := c.seq.Next(); !c.w.taken(base) {
+				unseen = n
+				continue
+			}
+			last <- unseen
+			return
+		}
+	}()
+	c.log(p)
+	close(logged)
+	if unseen := <-last; unseen > p.seq {
+		t.Errorf("number %d of %d did not see the purge", unseen, p.seq)
+	}
+}
+
 // TestRoomIsWaitedForAsleep: who waits for room in the log does not keep a processor busy, whatever the log waits for.
 func TestRoomIsWaitedForAsleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

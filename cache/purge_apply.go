@@ -59,11 +59,20 @@ func (p *purge) wait(ctx context.Context) (PurgeResult, error) {
 	}
 }
 
-// log makes the purge's entries, which hold at once.
+// log makes the purge's entries, which hold at once. Its number is drawn when they are there: who has a higher one has seen them. An exchange that began while
+// they were made could else confirm a stored record before the entry came that reaches it, and pass for newer than the purge.
 func (c *Cache) log(p *purge) {
-	p.at, p.seq = time.Now().UTC().Round(0), c.seq.Next()
+	p.at = time.Now().UTC().Round(0)
+	first := c.seq.Next()
 	for _, s := range p.scopes {
-		c.w.log.add(s, p.seq, p.opt.Soft, p.at)
+		c.w.log.add(s, first, p.opt.Soft, p.at)
+	}
+	if p.seq = first; p.opt.Soft {
+		return // what was confirmed meanwhile is as fresh as a soft purge asks for
+	}
+	p.seq = c.seq.Next()
+	for _, s := range p.scopes {
+		c.w.log.raise(s, p.seq)
 	}
 }
 

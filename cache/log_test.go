@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swrproxy/swrproxy/fill"
 	"github.com/swrproxy/swrproxy/policy"
 )
 
@@ -339,3 +340,46 @@ func TestRoomIsWaitedForAsleep(t *testing.T) {
 		}
 	})
 }
+
+// TestFlightRemembersWhatOvertookIt: a reader who has found a fill just before its end learns of a purge from before that reader, although the log has forgotten it by then.
+func TestFlightRemembersWhatOvertookIt(t *testing.T) {
+	for _, how := range []string{"end", "outgrown"} {
+		t.Run(how, func(t *testing.T) {
+			c, err := New(Config{Store: &mapStore{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close(context.Background())
+			fl := &flight{c: c, primary: loneKey, token: c.seq.Next(), headReady: make(chan struct{}), background: true}
+			fl.spool.open(10, -1, nil)
+			fl.head.spool = &fl.spool
+			if !c.enroll(fl) {
+				t.Fatal("not enrolled")
+			}
+			pretend(&c.w, scope{scopeURL, loneKey}, c.seq.Next())
+			if !fl.outdated() {
+				t.Fatal("not outdated while it runs")
+			}
+			if how == "outgrown" {
+				fl.outgrown()
+			} else {
+				defer func() {
+					if p := recover(); p != nil {
+						t.Fatal(p)
+					}
+				}()
+				fl.end(fill.Outcome{Kind: fill.Stored})
+			}
+			if c.w.log.size() != 0 {
+				t.Fatal("the log has not forgotten the purge")
+			}
+			if !fl.outdated() {
+				t.Error("readers from after a purge may join a fill from before it")
+			}
+			if how == "outgrown" {
+				fl.end(fill.Outcome{Kind: fill.Stored})
+			}
+		})
+	}
+}
+

@@ -12,7 +12,7 @@ import (
 type ticket struct {
 	// token is the number of the exchange: invalidations with a higher one came after it began.
 	token uint64
-	// void means that the log gave up its entries for this ticket: nothing may be stored by it any more.
+	// void means that the log gave up its entries for this ticket, or that one reached what it is for when it was closed: nothing may be stored by it any more.
 	void atomic.Bool
 
 	// Guarded by tickets.mu.

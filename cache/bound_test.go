@@ -180,3 +180,30 @@ func TestPOSTThatIsNotStoredKeepsNothing(t *testing.T) {
 		<-done
 	})
 }
+
+// TestPurgeByURLUnderOtherRules: a purge by URL reaches what a rule stored when its keys were made of the URL alone, although they are made of more by now.
+func TestPurgeByURLUnderOtherRules(t *testing.T) {
+	plain := []cache.Rule{{Name: "r"}}
+	keyed := []cache.Rule{{Name: "r", Key: policy.KeySpec{Headers: []string{"X-Shop"}}}}
+	for name, rules := range map[string][2][]cache.Rule{"more": {plain, keyed}, "less": {keyed, plain}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(cfg *cache.Config) { cfg.Rules = rules[0] }, func(t *testing.T, r *rig) {
+				set := func(list []cache.Rule) {
+					t.Helper()
+					if err := r.c.SetRules(list); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r.origin.set(after(0, numbered("Cache-Control: max-age=600")))
+				wantBody(t, r.get("/p/a"), 200, "v1")
+				synctest.Wait()
+				set(rules[1])
+				if res := r.purge(cache.Selector{URL: purgedURL}, cache.PurgeOptions{}); res.Records != 1 {
+					t.Errorf("%d records reached, want 1", res.Records)
+				}
+				set(rules[0])
+				wantBody(t, r.get("/p/a"), 200, "v2")
+			})
+		})
+	}
+}

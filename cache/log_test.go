@@ -383,3 +383,47 @@ func TestFlightRemembersWhatOvertookIt(t *testing.T) {
 	}
 }
 
+// TestCountOfWhatIsGone: a record that is gone counts for nobody, stale already or not; nor for a dry run one that an invalidation has taken.
+func TestCountOfWhatIsGone(t *testing.T) {
+	w, _ := loneWriter()
+	gone := loneRecord(5)
+	gone.Life = gone.Life.Expire(time.Now().UTC().Round(0).Add(-time.Minute))
+	w.log.add(scope{kind: scopeAll}, 20, true, time.Now().UTC().Round(0))
+	if reached, _ := w.apply(gone); reached {
+		t.Error("a stale record that is gone was counted")
+	}
+	w, store := loneWriter()
+	taken := loneRecord(5)
+	store.Put(taken)
+	w.log.add(scope{scopeHost, "h"}, 20, false, time.Time{})
+	dry := newPurge([]scope{{kind: scopeAll}}, PurgeOptions{DryRun: true})
+	dry.reach = reach(dry.scopes)
+	w.applyAll([]*purge{dry}, taken)
+	if dry.res.Records != 0 {
+		t.Error("a dry run counted what a purge has taken")
+	}
+}
+
+// badJournal is a journal whose last entry cannot be read.
+type badJournal struct{ mapStore }
+
+func (*badJournal) SaveInvalidation(Invalidation) {}
+func (*badJournal) DropInvalidation(uint64)       {}
+func (*badJournal) Sync(context.Context) error    { return nil }
+func (*badJournal) Invalidations() []Invalidation {
+	return []Invalidation{{Seq: 1, Scope: "host h"}, {Seq: 2, Scope: "host i"}, {Seq: 3, Scope: "nonsense x"}}
+}
+
+// TestBadJournalLeavesNothingBehind: New that fails has begun nothing in the store.
+func TestBadJournalLeavesNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &badJournal{}
+		if _, err := New(Config{Store: store}); err == nil {
+			t.Fatal("accepted")
+		}
+		synctest.Wait()
+		if store.walked > 0 {
+			t.Error("the store is walked behind a New that failed")
+		}
+	})
+}

@@ -53,9 +53,21 @@ func (p *purge) wait(ctx context.Context) (PurgeResult, error) {
 	case <-p.done:
 		return p.res, p.err
 	case <-durable:
+		if p.over() {
+			return p.res, p.err
+		}
 		return PurgeResult{Pending: true}, nil
 	case <-ctx.Done():
 		return PurgeResult{}, context.Cause(ctx)
+	}
+}
+
+func (p *purge) over() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -134,8 +146,8 @@ func (p *purge) stopped(ctx context.Context) bool {
 
 // find calls f with the records in a scope. It tells whether these are all: only a walk can find the others.
 func (c *Cache) find(s scope, f func(*Record) bool) (whole bool) {
-	if s.kind == scopeURL && c.isKey(s) {
-		c.w.findKey(s.value, f)
+	if s.kind == scopeURL {
+		c.w.findKey(s.value, f) // whatever the rules are by now
 	}
 	if c.w.finder == nil {
 		return false
@@ -151,13 +163,8 @@ func (c *Cache) find(s scope, f func(*Record) bool) (whole bool) {
 	return true
 }
 
-// isKey tells whether a scope is one primary key: that of a URL under a rule whose keys are made of the URL alone.
-func (c *Cache) isKey(s scope) bool {
-	space, _, _ := strings.Cut(s.value, "\x00")
-	return c.rules.Load().simple(space)
-}
-
-// findKey calls f with what is stored under a primary key, and with the variants that it lists if no index of the store finds them.
+// findKey calls f with what is stored under the primary key that says no more than a URL, and with the variants that it lists if no index of the store finds
+// them.
 func (w *writer) findKey(primary string, f func(*Record) bool) {
 	rec, ok := w.store.Get(primary)
 	if !ok || !f(rec) || w.finder != nil {
@@ -184,11 +191,12 @@ func (w *writer) applyAll(purges []*purge, rec *Record) {
 	if len(mine) == 0 {
 		return
 	}
-	there, tiers := true, []string(nil)
+	var there bool
+	var tiers []string
 	if change {
 		there, tiers = w.apply(rec)
 	} else {
-		tiers = w.tiersOf(rec.Key)
+		there, tiers = !w.taken(rec), w.tiersOf(rec.Key)
 	}
 	if !there || rec.Index != nil {
 		return

@@ -163,12 +163,18 @@ func (w *writer) apply(rec *Record) (reached bool, tiers []string) {
 		case !ok:
 			reached = w.store.Delete(rec.Key, rec.Token)
 		case life == rec.Life || rec.Index != nil:
-			reached = true
+			reached = w.stored(rec)
 		default:
 			reached = w.expire(rec)
 		}
 	})
 	return reached, tiers
+}
+
+// stored tells whether a record, or what was made of it, is still stored.
+func (w *writer) stored(rec *Record) bool {
+	now, ok := w.store.Get(rec.Key)
+	return ok && now.Token == rec.Token
 }
 
 // expire makes a record stale by the log, in the form that the store has it in now: it may have been made stale before by an invalidation whose entry

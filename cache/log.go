@@ -38,6 +38,8 @@ const (
 	maxPatterns = 256
 	// maxSofts bounds the soft invalidations that one entry keeps apart.
 	maxSofts = 8
+	// atOnce bounds the entries that are applied or dropped under the lock, since look-ups wait for it: 16,384 of them took 6 to 10 ms.
+	atOnce = 64
 )
 
 // scope is what an entry reaches.
@@ -289,6 +291,13 @@ func (l *invalidations) enterLocked(s scope) *entry {
 
 // done says that the entries were applied to the store, one addition each. What no open ticket can be older than is dropped.
 func (l *invalidations) done(scopes []scope, lowest uint64) {
+	for some := range slices.Chunk(scopes, atOnce) {
+		l.doneSome(some)
+	}
+	l.collect(lowest)
+}
+
+func (l *invalidations) doneSome(scopes []scope) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range scopes {
@@ -297,7 +306,6 @@ func (l *invalidations) done(scopes []scope, lowest uint64) {
 			heap.Push(&l.applied, e)
 		}
 	}
-	l.collectLocked(lowest)
 	if l.progress != nil {
 		close(l.progress)
 		l.progress = nil
@@ -316,16 +324,22 @@ func (l *invalidations) nextApplied() <-chan struct{} {
 
 // collect drops the entries that only waited for older tickets to be closed.
 func (l *invalidations) collect(lowest uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.collectLocked(lowest)
+	for l.collectSome(lowest) {
+	}
 }
 
-func (l *invalidations) collectLocked(lowest uint64) {
-	for len(l.applied) > 0 && l.applied[0].newest() < lowest {
+// collectSome tells whether it has left any.
+func (l *invalidations) collectSome(lowest uint64) (more bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for range atOnce {
+		if len(l.applied) == 0 || l.applied[0].newest() >= lowest {
+			break
+		}
 		l.dropLocked(heap.Pop(&l.applied).(*entry))
 	}
 	l.kept.Store(int64(len(l.entries)))
+	return len(l.applied) > 0 && l.applied[0].newest() < lowest
 }
 
 func (l *invalidations) dropLocked(e *entry) {

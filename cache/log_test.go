@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"math"
 	"strconv"
 	"sync"
 	"testing"
@@ -318,6 +319,23 @@ func TestNumberOfAPurgeIsAboveAllThatSawItNot(t *testing.T) {
 	close(logged)
 	if unseen := <-last; unseen > p.seq {
 		t.Errorf("number %d of %d did not see the purge", unseen, p.seq)
+	}
+}
+
+// TestLogIsCollectedInPieces: look-ups wait for the log's lock, so nobody holds it for all that the log has.
+func TestLogIsCollectedInPieces(t *testing.T) {
+	w, _ := loneWriter()
+	var slow ticket
+	w.open(&slow, 1)
+	for n := range uint64(3 * atOnce) {
+		pretend(w, scope{scopeURL, strconv.FormatUint(n, 10)}, n+2)
+	}
+	if more := w.log.collectSome(math.MaxUint64); !more || w.log.size() != 2*atOnce {
+		t.Errorf("%d entries are left, want %d", w.log.size(), 2*atOnce)
+	}
+	w.close(&slow)
+	if n := w.log.size(); n != 0 {
+		t.Errorf("%d entries are left, want none", n)
 	}
 }
 

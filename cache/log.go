@@ -87,7 +87,9 @@ func (e *entry) add(seq uint64, soft bool, at time.Time) {
 	i, _ := slices.BinarySearchFunc(e.softs, seq, func(s softEntry, seq uint64) int { return cmp.Compare(s.seq, seq) })
 	e.softs = slices.Insert(e.softs, i, softEntry{seq, at})
 	if len(e.softs) > maxSofts { // the first instant for more records than it was meant for: earlier, never later
-		e.softs[1].at = e.softs[0].at
+		if first := e.softs[0].at; first.Before(e.softs[1].at) {
+			e.softs[1].at = first
+		}
 		e.softs = slices.Delete(e.softs, 0, 1)
 	}
 }
@@ -113,12 +115,9 @@ func (f *finding) weigh(e *entry, token uint64) {
 	if e.hard > token {
 		f.hard = true
 	}
-	for _, s := range e.softs { // the first that counts is the earliest
-		if s.seq > token {
-			if f.softAt.IsZero() || s.at.Before(f.softAt) {
-				f.softAt = s.at
-			}
-			return
+	for _, s := range e.softs { // not always in the order of their instants: a clock may be set back
+		if s.seq > token && (f.softAt.IsZero() || s.at.Before(f.softAt)) {
+			f.softAt = s.at
 		}
 	}
 }

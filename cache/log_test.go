@@ -339,6 +339,22 @@ func TestLogIsCollectedInPieces(t *testing.T) {
 	}
 }
 
+// TestSoftEntriesWhenTheClockIsSetBack: a later soft purge by an earlier clock still makes stale from its own instant on.
+func TestSoftEntriesWhenTheClockIsSetBack(t *testing.T) {
+	var l invalidations
+	noon := time.Now().UTC().Round(0)
+	rec := loneRecord(5)
+	rec.Life.BornAt = noon.Add(-2 * time.Hour)
+	rec.Life.FreshFor = 10 * time.Hour
+	for n := range uint64(2 * maxSofts) {
+		at := noon.Add(-time.Duration(n) * time.Minute)
+		l.add(scope{scopeURL, loneKey}, 10+n, true, at)
+		if life, ok := l.apply(rec); !ok || life.TTL(at) > 0 {
+			t.Fatalf("after %d soft purges: fresh for %v more", n+1, life.TTL(at))
+		}
+	}
+}
+
 // TestRoomIsWaitedForAsleep: who waits for room in the log does not keep a processor busy, whatever the log waits for.
 func TestRoomIsWaitedForAsleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 // writer makes every change of the store: nothing else calls its Put or Delete. Two promises are its own and nobody else has to remember them:
 //
 //   - Nothing undoes an invalidation. It asks the log before each put and once more after it. An entry stays in the log while a ticket older than
-//     it is open and until it was applied to the store, so a record that it reaches is either refused, or found and removed.
+//     it is open and until it was applied to the store, so a record that it reaches is either refused, or found and removed. What is made of a stored record
+//     is put by a ticket as old as that: see derive.
 //   - Nothing older replaces anything newer. Each change of a key happens under the key's commit lock, and the store compares tokens.
 //
 // Safe for concurrent use. Lock order: a commit lock, then the store's own; the log's and the tickets' locks are leaves.
@@ -129,8 +130,8 @@ func (r *Record) living(life policy.Life) *Record {
 	return &changed
 }
 
-// drop removes what is stored under a full key, if it is not newer than token. A fill that began before token does not bring it back. It needs no open
-// ticket, since all that it can do is remove what is older.
+// drop removes what is stored under a full key, if it is not newer than token. A fill that began before token does not bring it back: the log has an entry for
+// that, or, where it has no room, older tickets become void. It needs no open ticket, since all that it can do is remove what is older.
 func (w *writer) drop(rec *Record, token uint64) {
 	scopes := []scope{{scopeKey, rec.Key}}
 	logged := w.roomFor(scopes)

@@ -27,8 +27,8 @@ type Fields struct {
 	marks marks
 }
 
-// NewFields copies h. Names are canonicalised; values with CR, LF or NUL, which no HTTP parser lets
-// through, are dropped with their line.
+// NewFields copies h. Names are canonicalised. Lines that no HTTP parser lets through, and only a handler in this process can make, are dropped: those
+// whose value has CR, LF or NUL, whose name has one of these or a colon, or that have no name.
 func NewFields(h http.Header) Fields {
 	return fieldsWithout(h, func(string) bool { return false })
 }
@@ -79,7 +79,7 @@ func linesSize(name string, values []string) (n int) {
 }
 
 func writeField(b *strings.Builder, name, value string) {
-	if strings.ContainsAny(value, "\r\n\x00") {
+	if strings.ContainsAny(value, "\r\n\x00") || strings.ContainsAny(name, ":\r\n\x00") || name == "" {
 		return
 	}
 	b.WriteString(name)

@@ -89,7 +89,7 @@ func (fl *flight) outgrown() {
 	if fl.lease != nil {
 		fl.settle(fill.Outcome{Kind: fill.NotShareable, Err: why})
 	}
-	fl.c.w.close(&fl.ticket) // its readers may take their time
+	fl.closeTicket() // its readers may take their time
 }
 
 // complete commits a whole body, or says why not.

@@ -42,10 +42,10 @@ func (fl *flight) confirmed(ev *FillEvent, resp *http.Response) fill.Outcome {
 	return fill.Outcome{Kind: fill.Stored}
 }
 
-// baseHolds tells whether the base is still stored and valid, invalidations considered.
+// baseHolds tells whether the base is still stored and valid, invalidations considered. One that was replaced may have been purged before that.
 func (fl *flight) baseHolds() bool {
 	now, ok := fl.c.store.Get(fl.base.Key)
-	return ok && now.Token >= fl.base.Token && !fl.c.w.taken(now)
+	return ok && now.Token == fl.base.Token && !fl.c.w.taken(now)
 }
 
 // again repeats the exchange without the base.

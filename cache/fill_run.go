@@ -182,7 +182,7 @@ func (fl *flight) end(out fill.Outcome) {
 	fl.ev.Outcome, fl.ev.Took = out, time.Since(fl.startedAt)
 	fl.c.obs.FillDone(&fl.ev)
 	fl.c.flights.end(fl)
-	fl.c.w.close(&fl.ticket)
+	fl.closeTicket()
 	if fl.head.spool != nil || !fl.watched() {
 		fl.stop(context.Canceled)
 	}

@@ -236,23 +236,29 @@ func (fl *flight) suits(h http.Header) bool {
 	return slices.Equal(mine, policy.AppendVariant(nil, fl.head.vary, fl.req.Header))
 }
 
-// outdated tells whether an invalidation came after the fill began. What came before the head is kept with the head: the log forgets when
-// the fill ends, readers may look later.
+// outdated tells whether an invalidation came after the fill began. What came before the head is kept with the head, what came before the ticket was closed with
+// the ticket: the log forgets then, readers may look later.
 func (fl *flight) outdated() bool {
-	if fl.ready() && fl.head.outdated {
-		return true
-	}
-	if fl.ticket.void.Load() {
-		return true
-	}
 	if fl.token > fl.c.w.log.newest.Load() {
 		return false
 	}
 	var h http.Header
 	if fl.ready() {
+		if fl.head.outdated {
+			return true
+		}
 		h = fl.head.header
 	}
-	return fl.overtaken(h)
+	return fl.overtaken(h) || fl.ticket.void.Load() // in this order: see closeTicket
+}
+
+// closeTicket closes the ticket of a fill that new readers do not find any more. One who has found it before may still join it, and the log may not know any
+// longer by then that an invalidation came between. An invalidation that comes only now has no such readers from after it.
+func (fl *flight) closeTicket() {
+	if fl.outdated() {
+		fl.ticket.void.Store(true)
+	}
+	fl.c.w.close(&fl.ticket)
 }
 
 // overtaken asks the log about this fill, whose response, if there is one, has header h.

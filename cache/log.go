@@ -16,7 +16,7 @@ import (
 // number. So nothing has to be found at the time of a purge, and a fill that began before one can not bring the old content back. An
 // entry is dropped once it was applied to the store and no ticket from before it is open any more. Safe for concurrent use.
 //
-// The log is bounded: see full.
+// The log is bounded: see full. Whoever makes entries makes room first.
 type invalidations struct {
 	newest atomic.Uint64 // the highest number of any entry: records above it need no look
 	kept   atomic.Int64  // how many entries there are
@@ -28,15 +28,18 @@ type invalidations struct {
 	// patterns are the entries of scopePrefix and scopeGlob, which every look has to try.
 	patterns []scope
 	applied  appliedEntries // those that wait for older tickets only, the lowest number first
+	progress chan struct{}  // closed when the next entry was applied; nil when nobody waits for that
 }
 
 const (
-	// maxEntries bounds the log: an entry takes about 300 bytes.
+	// maxEntries bounds the log, but for what one purge adds: an entry takes about 300 bytes.
 	maxEntries = 16 << 10
-	// maxPatterns bounds what each look has to try one by one.
+	// maxPatterns bounds what each look has to try one by one. There is always room for others.
 	maxPatterns = 256
 	// maxSofts bounds the soft invalidations that one entry keeps apart.
 	maxSofts = 8
+	// atOnce bounds the entries that are applied or dropped under the lock, since look-ups wait for it: 16,384 of them took 6 to 10 ms.
+	atOnce = 64
 )
 
 // scope is what an entry reaches.
@@ -84,7 +87,9 @@ func (e *entry) add(seq uint64, soft bool, at time.Time) {
 	i, _ := slices.BinarySearchFunc(e.softs, seq, func(s softEntry, seq uint64) int { return cmp.Compare(s.seq, seq) })
 	e.softs = slices.Insert(e.softs, i, softEntry{seq, at})
 	if len(e.softs) > maxSofts { // the first instant for more records than it was meant for: earlier, never later
-		e.softs[1].at = e.softs[0].at
+		if first := e.softs[0].at; first.Before(e.softs[1].at) {
+			e.softs[1].at = first
+		}
 		e.softs = slices.Delete(e.softs, 0, 1)
 	}
 }
@@ -110,12 +115,9 @@ func (f *finding) weigh(e *entry, token uint64) {
 	if e.hard > token {
 		f.hard = true
 	}
-	for _, s := range e.softs { // the first that counts is the earliest
-		if s.seq > token {
-			if f.softAt.IsZero() || s.at.Before(f.softAt) {
-				f.softAt = s.at
-			}
-			return
+	for _, s := range e.softs { // not always in the order of their instants: a clock may be set back
+		if s.seq > token && (f.softAt.IsZero() || s.at.Before(f.softAt)) {
+			f.softAt = s.at
 		}
 	}
 }
@@ -232,28 +234,26 @@ func matchGlob(pattern, url string) bool {
 	return strings.HasSuffix(url, parts[len(parts)-1])
 }
 
-// full tells whether the log has reached its bound. Entries that only wait for older tickets are given up first, see writer.makeRoom; what is left
-// waits for a walk over the store.
-func (l *invalidations) full() bool {
+// full tells whether the log has reached the bound that counts for these scopes. Entries that only wait for older tickets are given up first, see
+// writer.roomFor; what is left waits to be applied to the store.
+func (l *invalidations) full(scopes []scope) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return l.fullLocked()
+	return l.fullLocked(slices.ContainsFunc(scopes, scope.isPattern))
 }
 
-func (l *invalidations) fullLocked() bool {
-	return len(l.entries) >= maxEntries || len(l.patterns) >= maxPatterns
+func (l *invalidations) fullLocked(pattern bool) bool {
+	return len(l.entries) >= maxEntries || pattern && len(l.patterns) >= maxPatterns
 }
 
-// add makes an entry that holds from now on, and returns its scope. It stays until done was called once for it. In a full log it reaches everything:
-// whoever minds makes room first.
-func (l *invalidations) add(s scope, seq uint64, soft bool, at time.Time) scope {
+// isPattern tells whether each look has to try the scope.
+func (s scope) isPattern() bool { return s.kind == scopePrefix || s.kind == scopeGlob }
+
+// add makes an entry that holds from now on. It stays until done was called once for it.
+func (l *invalidations) add(s scope, seq uint64, soft bool, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.entries[s]
-	if e == nil && l.fullLocked() {
-		s = scope{kind: scopeAll}
-		e = l.entries[s]
-	}
 	if e == nil {
 		e = l.enterLocked(s)
 	}
@@ -265,7 +265,14 @@ func (l *invalidations) add(s scope, seq uint64, soft bool, at time.Time) scope 
 	l.newest.Store(max(l.newest.Load(), seq))
 	l.kept.Store(int64(len(l.entries)))
 	l.added.Add(1)
-	return s
+}
+
+// raise makes the hard entry of a scope, which is not applied yet, reach all that is below seq.
+func (l *invalidations) raise(s scope, seq uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries[s].add(seq, false, time.Time{})
+	l.newest.Store(max(l.newest.Load(), seq))
 }
 
 func (l *invalidations) enterLocked(s scope) *entry {
@@ -275,7 +282,7 @@ func (l *invalidations) enterLocked(s scope) *entry {
 	e := &entry{scope: s, place: -1}
 	l.entries[s] = e
 	l.kinds[s.kind]++
-	if s.kind == scopePrefix || s.kind == scopeGlob {
+	if s.isPattern() {
 		l.patterns = append(l.patterns, s)
 	}
 	return e
@@ -283,6 +290,13 @@ func (l *invalidations) enterLocked(s scope) *entry {
 
 // done says that the entries were applied to the store, one addition each. What no open ticket can be older than is dropped.
 func (l *invalidations) done(scopes []scope, lowest uint64) {
+	for some := range slices.Chunk(scopes, atOnce) {
+		l.doneSome(some)
+	}
+	l.collect(lowest)
+}
+
+func (l *invalidations) doneSome(scopes []scope) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range scopes {
@@ -291,44 +305,71 @@ func (l *invalidations) done(scopes []scope, lowest uint64) {
 			heap.Push(&l.applied, e)
 		}
 	}
-	l.collectLocked(lowest)
+	if l.progress != nil {
+		close(l.progress)
+		l.progress = nil
+	}
+}
+
+// nextApplied returns a channel that is closed when another entry was applied to the store.
+func (l *invalidations) nextApplied() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.progress == nil {
+		l.progress = make(chan struct{})
+	}
+	return l.progress
 }
 
 // collect drops the entries that only waited for older tickets to be closed.
 func (l *invalidations) collect(lowest uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.collectLocked(lowest)
+	for l.collectSome(lowest) {
+	}
 }
 
-func (l *invalidations) collectLocked(lowest uint64) {
-	for len(l.applied) > 0 && l.applied[0].newest() < lowest {
+// collectSome tells whether it has left any.
+func (l *invalidations) collectSome(lowest uint64) (more bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for range atOnce {
+		if len(l.applied) == 0 || l.applied[0].newest() >= lowest {
+			break
+		}
 		l.dropLocked(heap.Pop(&l.applied).(*entry))
 	}
 	l.kept.Store(int64(len(l.entries)))
+	return len(l.applied) > 0 && l.applied[0].newest() < lowest
 }
 
 func (l *invalidations) dropLocked(e *entry) {
 	delete(l.entries, e.scope)
 	l.kinds[e.scope.kind]--
-	if e.scope.kind == scopePrefix || e.scope.kind == scopeGlob {
+	if e.scope.isPattern() {
 		l.patterns = slices.DeleteFunc(slices.Clone(l.patterns), func(p scope) bool { return p == e.scope })
 	}
 }
 
-// middle is the number in the middle of those that only wait for older tickets, 0 if there is none.
-func (l *invalidations) middle() uint64 {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if len(l.applied) == 0 {
+// middle is the number in the middle of those that only wait for older tickets and leave room for scopes if they go, 0 if there is none.
+func (l *invalidations) middle(scopes []scope) uint64 {
+	all := l.waiting(slices.ContainsFunc(scopes, scope.isPattern))
+	if len(all) == 0 {
 		return 0
-	}
-	all := make([]uint64, 0, len(l.applied))
-	for _, e := range l.applied {
-		all = append(all, e.newest())
 	}
 	slices.Sort(all)
 	return all[len(all)/2]
+}
+
+// waiting are the numbers of those that only wait for older tickets. While there is room for others, those of patterns alone.
+func (l *invalidations) waiting(pattern bool) (all []uint64) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	some := pattern && !l.fullLocked(false)
+	for _, e := range l.applied {
+		if !some || e.scope.isPattern() {
+			all = append(all, e.newest())
+		}
+	}
+	return all
 }
 
 // size is the number of entries, for tests and statistics.

@@ -91,7 +91,7 @@ func (fl *flight) completed(ev *FillEvent, resp *http.Response) fill.Outcome {
 	rec.Body = MemoryBody(joined)
 	ev.Bytes = int64(len(body))
 	if adm.Store {
-		fl.commit(rec, merged, nil)
+		fl.commit(rec, merged, fl.base)
 	}
 	fl.c.states.forget(fl.key)
 	fl.head = head{record: rec, status: http.StatusPartialContent, header: merged, admission: adm, at: now, outdated: fl.overtaken(merged)}
@@ -118,14 +118,15 @@ func (fl *flight) storePart(h *head, body Body) {
 	}
 	rec := fl.recordOf(http.StatusPartialContent, h.header, h.admission, h.at)
 	rec.Body, rec.Partial = body, &Partial{Start: q.Start, Size: q.Size}
+	var base *Record
 	if b, ok := body.Bytes(); ok && fl.continues(h.header, q) {
 		joined, start := join(fl.base, b, q)
-		rec.Body, rec.Partial = MemoryBody(joined), &Partial{Start: start, Size: q.Size}
+		rec.Body, rec.Partial, base = MemoryBody(joined), &Partial{Start: start, Size: q.Size}, fl.base
 	}
 	if rec.Partial.Start == 0 && rec.Body.Size() == rec.Partial.Size {
 		rec.Status, rec.Partial = http.StatusOK, nil
 	}
-	fl.commit(rec, h.header, nil)
+	fl.commit(rec, h.header, base)
 }
 
 // continues tells whether a part fits to the partial base, both in memory.

@@ -9,7 +9,7 @@ import (
 )
 
 // postFill is a POST whose answer may be stored for later GETs of the same target, where the rule and the answer allow it: RFC 9110 §9.3.3. It is a
-// fill like any other: its ticket is open from before the request until its body has passed through to the client.
+// fill like any other: its ticket is open from before the request until its body has passed through to the client, or nothing is going to be stored.
 type postFill struct {
 	rd     *read
 	ticket ticket
@@ -47,16 +47,17 @@ func (p *postFill) answered(resp *http.Response) {
 	if ok {
 		probe := *rec
 		probe.Token = p.ticket.token
-		ok = !w.taken(&probe)
+		ok = !w.taken(&probe) && !p.ticket.void.Load()
 	}
 	own := rd.passed(resp.StatusCode, resp.Header)
+	w.close(&p.ticket)
 	if !ok {
 		return
 	}
-	w.close(&p.ticket)
 	p.ticket = ticket{}
 	w.open(&p.ticket, rd.c.seq.Next())
 	if w.log.added.Load() != added+uint64(own) {
+		p.end()
 		return // somebody else's came in between, under a number that this ticket does not see
 	}
 	p.rec, p.vary, p.body, p.trailer = rec, vary, resp.Body, resp.Trailer

@@ -90,7 +90,7 @@ func (c *Cache) Purge(ctx context.Context, sel Selector, opt PurgeOptions) (Purg
 	p := newPurge(scopes, opt)
 	p.event.Selector, p.event.Value = sel.describe()
 	if !opt.DryRun {
-		if err := c.w.makeRoom(ctx, c.base, &c.walks); err != nil {
+		if err := c.w.makeRoom(ctx, p.scopes, c.base.Done()); err != nil {
 			return PurgeResult{}, err
 		}
 		c.log(p)
@@ -211,7 +211,7 @@ func (c *Cache) invalidateBy(rd *read, h http.Header) (entries int) {
 	p.event.Selector, p.event.Value = "unsafe", cutText(rd.target.Scheme+"://"+rd.target.Authority+rd.target.Path, maxPurgeValue)
 	p.unsafe = true
 	c.invalidate(p)
-	return len(scopes)
+	return len(p.scopes)
 }
 
 // syncWait is how long the answer to an unsafe request waits until what it invalidated is gone from disk as well: many times what a
@@ -221,6 +221,9 @@ const syncWait = time.Second
 // invalidate makes entries that hold at once, and waits until what an index finds is gone for good, or syncWait. What only a walk finds is
 // left to a walk behind the caller's back.
 func (c *Cache) invalidate(p *purge) {
+	if !c.w.roomFor(p.scopes) {
+		p.scopes = []scope{{kind: scopeAll}} // there is no time to wait: rather too much than too little
+	}
 	c.log(p)
 	if !c.work.enter() {
 		return // the store is being closed; what is read here is judged by the log

@@ -53,17 +53,38 @@ func (p *purge) wait(ctx context.Context) (PurgeResult, error) {
 	case <-p.done:
 		return p.res, p.err
 	case <-durable:
+		if p.over() {
+			return p.res, p.err
+		}
 		return PurgeResult{Pending: true}, nil
 	case <-ctx.Done():
 		return PurgeResult{}, context.Cause(ctx)
 	}
 }
 
-// log makes the purge's entries, which hold at once.
+func (p *purge) over() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// log makes the purge's entries, which hold at once. Its number is drawn when they are there: who has a higher one has seen them. An exchange that began while
+// they were made could else confirm a stored record before the entry came that reaches it, and pass for newer than the purge.
 func (c *Cache) log(p *purge) {
-	p.at, p.seq = time.Now().UTC().Round(0), c.seq.Next()
-	for i, s := range p.scopes {
-		p.scopes[i] = c.w.log.add(s, p.seq, p.opt.Soft, p.at)
+	p.at = time.Now().UTC().Round(0)
+	first := c.seq.Next()
+	for _, s := range p.scopes {
+		c.w.log.add(s, first, p.opt.Soft, p.at)
+	}
+	if p.seq = first; p.opt.Soft {
+		return // what was confirmed meanwhile is as fresh as a soft purge asks for
+	}
+	p.seq = c.seq.Next()
+	for _, s := range p.scopes {
+		c.w.log.raise(s, p.seq)
 	}
 }
 
@@ -125,8 +146,8 @@ func (p *purge) stopped(ctx context.Context) bool {
 
 // find calls f with the records in a scope. It tells whether these are all: only a walk can find the others.
 func (c *Cache) find(s scope, f func(*Record) bool) (whole bool) {
-	if s.kind == scopeURL && c.isKey(s) {
-		c.w.findKey(s.value, f)
+	if s.kind == scopeURL {
+		c.w.findKey(s.value, f) // whatever the rules are by now
 	}
 	if c.w.finder == nil {
 		return false
@@ -142,13 +163,8 @@ func (c *Cache) find(s scope, f func(*Record) bool) (whole bool) {
 	return true
 }
 
-// isKey tells whether a scope is one primary key: that of a URL under a rule whose keys are made of the URL alone.
-func (c *Cache) isKey(s scope) bool {
-	space, _, _ := strings.Cut(s.value, "\x00")
-	return c.rules.Load().simple(space)
-}
-
-// findKey calls f with what is stored under a primary key, and with the variants that it lists if no index of the store finds them.
+// findKey calls f with what is stored under the primary key that says no more than a URL, and with the variants that it lists if no index of the store finds
+// them.
 func (w *writer) findKey(primary string, f func(*Record) bool) {
 	rec, ok := w.store.Get(primary)
 	if !ok || !f(rec) || w.finder != nil {
@@ -175,11 +191,12 @@ func (w *writer) applyAll(purges []*purge, rec *Record) {
 	if len(mine) == 0 {
 		return
 	}
-	there, tiers := true, []string(nil)
+	var there bool
+	var tiers []string
 	if change {
 		there, tiers = w.apply(rec)
 	} else {
-		tiers = w.tiersOf(rec.Key)
+		there, tiers = !w.taken(rec), w.tiersOf(rec.Key)
 	}
 	if !there || rec.Index != nil {
 		return
@@ -262,26 +279,35 @@ func (w *writer) sync(ctx context.Context) error {
 	return wrap("sync store", w.syncer.Sync(ctx))
 }
 
-// makeRoom waits until the log has room for another purge, or ctx ends. Before that it gives up what the log keeps for the oldest open tickets alone: their
-// fills go on, and store nothing. It gives up when life, the cache's own, has ended.
-func (w *writer) makeRoom(ctx, life context.Context, walks *walks) error {
-	for w.log.full() {
-		ended := walks.ended()
-		if middle := w.log.middle(); middle > 0 {
-			w.tickets.voidBelow(middle + 1)
-			w.log.collect(w.tickets.lowest())
-			continue
+// makeRoom waits until the log has room for these scopes, or ctx ends, or closing is closed.
+func (w *writer) makeRoom(ctx context.Context, scopes []scope, closing <-chan struct{}) error {
+	for {
+		applied := w.log.nextApplied()
+		if w.roomFor(scopes) {
+			return nil
 		}
 		select {
-		case <-ended:
+		case <-applied:
 		case <-ctx.Done():
 			return ErrPurgeBacklog
-		}
-		if life.Err() != nil {
-			return ErrClosed // a walk that was cut short makes no room
+		case <-closing:
+			return ErrClosed
 		}
 	}
-	return nil
+}
+
+// roomFor tells whether the log has room for these scopes. For that it gives up what the log keeps for the oldest open tickets alone: their fills go on, and
+// store nothing.
+func (w *writer) roomFor(scopes []scope) bool {
+	for w.log.full(scopes) {
+		middle := w.log.middle(scopes)
+		if middle == 0 {
+			return false
+		}
+		w.tickets.voidBelow(middle + 1)
+		w.log.collect(w.tickets.lowest())
+	}
+	return true
 }
 
 // A purge rests after each bit of work, so that it takes about a third of a processor and no reader waits long behind it, nor behind the

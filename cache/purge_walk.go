@@ -14,7 +14,6 @@ type walks struct {
 	mu      sync.Mutex // guards following
 	queue   []*purge
 	running bool
-	end     chan struct{} // closed at the end of a walk; nil when nobody waits for that
 }
 
 // add queues a purge, and tells whether the caller is to start the goroutine.
@@ -27,33 +26,14 @@ func (q *walks) add(p *purge) (start bool) {
 	return start
 }
 
-// take returns all that waits; with nothing waiting the goroutine's time is over. The last walk has ended.
+// take returns all that waits; with nothing waiting the goroutine's time is over.
 func (q *walks) take() []*purge {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.end != nil {
-		close(q.end)
-		q.end = nil
-	}
 	queue := q.queue
 	q.queue = nil
 	q.running = len(queue) > 0
 	return queue
-}
-
-// ended returns a channel that is closed at the end of the next walk, or a closed one if none runs.
-func (q *walks) ended() <-chan struct{} {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.end == nil {
-		q.end = make(chan struct{})
-	}
-	end := q.end
-	if !q.running {
-		close(q.end)
-		q.end = nil
-	}
-	return end
 }
 
 // walk is the goroutine.
@@ -82,35 +62,44 @@ func (c *Cache) walkFor(purges []*purge) (err error) {
 	return err
 }
 
-// replay goes on with the purges that an earlier process did not finish.
+// replay goes on with the purges that an earlier process did not finish. An error leaves none begun.
 func (c *Cache) replay() error {
 	if c.w.journal == nil {
 		return nil
 	}
-	var p *purge
+	var purges []*purge
 	for _, inv := range c.w.journal.Invalidations() {
 		s, err := parseScope(inv.Scope)
 		if err != nil {
 			return fmt.Errorf("cache: journal of the store: %w", err)
 		}
-		if p == nil || p.seq != inv.Seq {
-			c.resume(p)
-			p = newPurge(nil, PurgeOptions{By: "journal", Soft: inv.Soft})
-			p.seq, p.at, p.saved = inv.Seq, inv.At, true
-			p.event.Selector, p.event.Value = scopeNames[s.kind], cutText(s.value, maxPurgeValue)
-			c.seq.Bump(inv.Seq)
+		if n := len(purges); n == 0 || purges[n-1].seq != inv.Seq {
+			purges = append(purges, resumed(&inv, s))
 		}
-		p.scopes = append(p.scopes, c.w.log.add(s, inv.Seq, inv.Soft, inv.At))
+		p := purges[len(purges)-1]
+		p.scopes = append(p.scopes, s)
 	}
-	c.resume(p)
+	for _, p := range purges {
+		c.resume(p)
+	}
 	return nil
 }
 
-// resume applies a purge that an earlier process had logged, if there is one.
+// resumed is a purge of an earlier process, so far without its scopes, of which s is the first.
+func resumed(inv *Invalidation, s scope) *purge {
+	p := newPurge(nil, PurgeOptions{By: "journal", Soft: inv.Soft})
+	p.seq, p.at, p.saved = inv.Seq, inv.At, true
+	p.event.Selector, p.event.Value = scopeNames[s.kind], cutText(s.value, maxPurgeValue)
+	return p
+}
+
+// resume makes such a purge hold, and applies it.
 func (c *Cache) resume(p *purge) {
-	if p != nil {
-		c.apply(p)
+	c.seq.Bump(p.seq)
+	for _, s := range p.scopes {
+		c.w.log.add(s, p.seq, p.opt.Soft, p.at)
 	}
+	c.apply(p)
 }
 
 // scopeNames are the words by which a journal knows the kinds. They are part of the disk tier's format.

@@ -104,16 +104,6 @@ func (s *ruleSet) find(t *policy.Target) *rule {
 	return nil
 }
 
-// simple tells whether the keys of the rule with this name are made of the URL alone.
-func (s *ruleSet) simple(name string) bool {
-	for _, r := range s.rules {
-		if r.name == name {
-			return r.key.Simple()
-		}
-	}
-	return false
-}
-
 // hasSlot tells whether the origin has a fill place left. By the time a fill asks it may be gone.
 func (r *rule) hasSlot() bool {
 	if r.slots == nil {

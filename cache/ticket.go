@@ -12,7 +12,7 @@ import (
 type ticket struct {
 	// token is the number of the exchange: invalidations with a higher one came after it began.
 	token uint64
-	// void means that the log gave up its entries for this ticket: nothing may be stored by it any more.
+	// void means that the log gave up its entries for this ticket, or that one reached what it is for when it was closed: nothing may be stored by it any more.
 	void atomic.Bool
 
 	// Guarded by tickets.mu.
@@ -27,12 +27,15 @@ type tickets struct {
 	oldest *ticket
 }
 
-// add opens t. Tokens are drawn shortly before, so the place is near the end.
+// add opens t. Tokens of exchanges are drawn shortly before, so the place is near the end; the ticket of a stored record comes before them all.
 func (s *tickets) add(t *ticket, token uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.token, t.open = token, true
 	before := s.newest
+	if s.oldest != nil && token < s.oldest.token {
+		before = nil
+	}
 	for before != nil && before.token > token {
 		before = before.older
 	}

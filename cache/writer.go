@@ -12,7 +12,8 @@ import (
 // writer makes every change of the store: nothing else calls its Put or Delete. Two promises are its own and nobody else has to remember them:
 //
 //   - Nothing undoes an invalidation. It asks the log before each put and once more after it. An entry stays in the log while a ticket older than
-//     it is open and until it was applied to the store, so a record that it reaches is either refused, or found and removed.
+//     it is open and until it was applied to the store, so a record that it reaches is either refused, or found and removed. What is made of a stored record
+//     is put by a ticket as old as that: see derive.
 //   - Nothing older replaces anything newer. Each change of a key happens under the key's commit lock, and the store compares tokens.
 //
 // Safe for concurrent use. Lock order: a commit lock, then the store's own; the log's and the tickets' locks are leaves.
@@ -82,10 +83,12 @@ func (w *writer) taken(rec *Record) bool {
 }
 
 // put stores a record unless an invalidation takes it, before or meanwhile; one that makes it stale is applied to it. Called under the commit lock of
-// rec.Primary, with a record that is made there of what the store has, or under an open ticket not younger than the record.
-func (w *writer) put(rec *Record) PutResult {
+// rec.Primary, by a ticket that is not younger than the record nor than any record that it is made of. The ticket is asked last: a void one says that the
+// log has forgotten something.
+func (w *writer) put(t *ticket, rec *Record) PutResult {
 	for stored := false; ; stored = true {
 		life, ok := w.log.apply(rec)
+		ok = ok && !t.void.Load()
 		switch {
 		case !ok && stored:
 			w.store.Delete(rec.Key, rec.Token)
@@ -102,6 +105,21 @@ func (w *writer) put(rec *Record) PutResult {
 	}
 }
 
+// derive calls put to store what is made of a stored record, with the record as it stands there and with a ticket as old as the record: if that is evicted
+// meanwhile, a purge does not find it, and what is made of it would bring it back. It does not if another record stands there or an invalidation took it. by is the
+// ticket of the exchange that asks for it, nil if there is none; once the older one is open nothing makes it void alone. Called under the commit lock of
+// base.Primary.
+func (w *writer) derive(by *ticket, base *Record, put func(t *ticket, now *Record) PutResult) PutResult {
+	var older ticket
+	w.open(&older, base.Token)
+	defer w.close(&older)
+	now, ok := w.store.Get(base.Key)
+	if !ok || now.Token != base.Token || w.taken(now) || by != nil && by.void.Load() {
+		return PutOlder
+	}
+	return put(&older, now)
+}
+
 // living returns the record with this life.
 func (r *Record) living(life policy.Life) *Record {
 	if life == r.Life {
@@ -112,13 +130,20 @@ func (r *Record) living(life policy.Life) *Record {
 	return &changed
 }
 
-// drop removes what is stored under a full key, if it is not newer than token. A fill that began before token does not bring it back. It needs no open
-// ticket, since all that it can do is remove what is older.
+// drop removes what is stored under a full key, if it is not newer than token. A fill that began before token does not bring it back: the log has an entry for
+// that, or, where it has no room, older tickets become void. It needs no open ticket, since all that it can do is remove what is older.
 func (w *writer) drop(rec *Record, token uint64) {
-	s := scope{scopeKey, rec.Key}
-	w.log.add(s, token, false, time.Time{})
+	scopes := []scope{{scopeKey, rec.Key}}
+	logged := w.roomFor(scopes)
+	if logged {
+		w.log.add(scopes[0], token, false, time.Time{})
+	} else {
+		w.tickets.voidBelow(token)
+	}
 	w.locked(rec.Primary, func() { w.store.Delete(rec.Key, token) })
-	w.applied([]scope{s})
+	if logged {
+		w.applied(scopes)
+	}
 }
 
 // discard removes a record whose body is lost, and nothing that came after it.
@@ -139,7 +164,7 @@ func (w *writer) apply(rec *Record) (reached bool, tiers []string) {
 		case !ok:
 			reached = w.store.Delete(rec.Key, rec.Token)
 		case life == rec.Life || rec.Index != nil:
-			reached = true
+			reached = w.stored(rec)
 		default:
 			reached = w.expire(rec)
 		}
@@ -147,17 +172,24 @@ func (w *writer) apply(rec *Record) (reached bool, tiers []string) {
 	return reached, tiers
 }
 
+// stored tells whether a record, or what was made of it, is still stored.
+func (w *writer) stored(rec *Record) bool {
+	now, ok := w.store.Get(rec.Key)
+	return ok && now.Token == rec.Token
+}
+
 // expire makes a record stale by the log, in the form that the store has it in now: it may have been made stale before by an invalidation whose entry
 // is gone, and deadlines only ever move earlier. A store that does not take the change must not keep the record as it was.
-func (w *writer) expire(rec *Record) bool {
-	now, ok := w.store.Get(rec.Key)
-	if !ok || now.Token != rec.Token {
-		return false
-	}
-	if w.put(now) != PutStored {
-		w.store.Delete(now.Key, now.Token)
-	}
-	return true
+func (w *writer) expire(rec *Record) (reached bool) {
+	w.derive(nil, rec, func(t *ticket, now *Record) PutResult {
+		reached = true
+		result := w.put(t, now)
+		if result != PutStored {
+			w.store.Delete(now.Key, now.Token)
+		}
+		return result
+	})
+	return reached
 }
 
 func (w *writer) tiersOf(key string) []string {

@@ -14,14 +14,14 @@ type change struct {
 	vary     []string
 	asked    http.Header
 	settings *policy.Settings
-	// base is the record that the response confirmed, nil if it brought a body of its own.
+	// base is the record that the response confirmed or completed, nil if it brought a whole body of its own.
 	base *Record
 	// blank means that nothing stood under the primary key when its version was this.
 	blank   bool
 	version uint64
 }
 
-// commit stores a response by an open ticket.
+// commit stores a response by an open ticket. What is made of a stored record is stored only where that still stands.
 func (w *writer) commit(t *ticket, ch *change) (result PutResult) {
 	if t.void.Load() {
 		return PutOlder
@@ -29,7 +29,11 @@ func (w *writer) commit(t *ticket, ch *change) (result PutResult) {
 	ch.rec.Token = t.token
 	primary := ch.rec.Primary
 	w.locked(primary, func() {
-		result = w.place(ch, w.standing(ch))
+		if ch.base == nil {
+			result = w.place(t, ch, w.standing(ch))
+		} else {
+			result = w.derive(t, ch.base, func(t *ticket, _ *Record) PutResult { return w.place(t, ch, w.standing(ch)) })
+		}
 		w.commits[stripe(primary)].Add(1)
 	})
 	return result
@@ -37,17 +41,9 @@ func (w *writer) commit(t *ticket, ch *change) (result PutResult) {
 
 // update replaces a stored response by one that a response without a body confirmed: RFC 9111 §4.3.5. It does so only where base still stands.
 func (w *writer) update(t *ticket, base, rec *Record) (result PutResult) {
-	if t.void.Load() {
-		return PutOlder
-	}
 	rec.Token = t.token
 	w.locked(base.Primary, func() {
-		now, ok := w.store.Get(base.Key)
-		if !ok || now.Token != base.Token || w.taken(now) {
-			result = PutOlder
-			return
-		}
-		result = w.put(rec)
+		result = w.derive(t, base, func(t *ticket, _ *Record) PutResult { return w.put(t, rec) })
 		w.commits[stripe(base.Primary)].Add(1)
 	})
 	return result
@@ -68,7 +64,7 @@ func (w *writer) standing(ch *change) *Record {
 
 // place puts a record under the primary key while responses of the key do not vary, else as a variant that the key's index lists. old is what stands
 // under the primary key. If Vary changed, what was confirmed must not stay behind under its old key: RFC 9111 §4.3.4.
-func (w *writer) place(ch *change, old *Record) PutResult {
+func (w *writer) place(t *ticket, ch *change, old *Record) PutResult {
 	if ch.moves() {
 		w.store.Delete(ch.base.Key, ch.rec.Token)
 		if old != nil && old.Key == ch.base.Key {
@@ -77,13 +73,13 @@ func (w *writer) place(ch *change, old *Record) PutResult {
 	}
 	switch {
 	case len(ch.vary) == 0 && (old == nil || old.Index == nil):
-		return w.put(ch.rec)
+		return w.put(t, ch.rec)
 	case old == nil:
-		return w.placeVariant(ch, nil, &Index{})
+		return w.placeVariant(t, ch, nil, &Index{})
 	case old.Index == nil:
-		return w.placeVariant(ch, old, w.indexOver(old))
+		return w.placeVariant(t, ch, old, w.indexOver(old))
 	default:
-		return w.placeVariant(ch, old, old.Index)
+		return w.placeVariant(t, ch, old, old.Index)
 	}
 }
 
@@ -98,25 +94,29 @@ func (ch *change) moves() bool {
 
 // indexOver moves a record that stands under the primary key aside, as the variant of an empty spec, and returns an index of it.
 func (w *writer) indexOver(old *Record) *Index {
-	moved := *old
-	moved.Key = variantKey(old.Primary, nil, nil)
-	if w.put(&moved) != PutStored {
+	aside := variantKey(old.Primary, nil, nil)
+	result := w.derive(nil, old, func(t *ticket, now *Record) PutResult {
+		moved := *now
+		moved.Key = aside
+		return w.put(t, &moved)
+	})
+	if result != PutStored {
 		return &Index{}
 	}
-	return &Index{Specs: [][]string{{}}, Variants: []string{moved.Key}}
+	return &Index{Specs: [][]string{{}}, Variants: []string{aside}}
 }
 
-func (w *writer) placeVariant(ch *change, old *Record, x *Index) PutResult {
+func (w *writer) placeVariant(t *ticket, ch *change, old *Record, x *Index) PutResult {
 	rec := ch.rec
 	rec.Key = variantKey(rec.Primary, ch.vary, ch.asked)
-	if result := w.put(rec); result != PutStored {
+	if result := w.put(t, rec); result != PutStored {
 		return result
 	}
 	x, dropped := x.with(ch.vary, rec.Key, w.variants)
 	if key, ok := languageKey(rec.Primary, ch.vary, ch.asked, rec.Fields.Get("Content-Language")); ok && ch.settings.SelectLanguage {
 		again := *rec
 		again.Key = key
-		w.put(&again)
+		w.put(t, &again)
 		var more []string
 		x, more = x.with(ch.vary, key, w.variants)
 		dropped = append(dropped, more...)
@@ -126,7 +126,7 @@ func (w *writer) placeVariant(ch *change, old *Record, x *Index) PutResult {
 	if old != nil {
 		token = max(token, old.Token) // whichever variant was the latest
 	}
-	return w.put(&Record{Key: rec.Primary, Primary: rec.Primary, Token: token, StoredAt: rec.StoredAt, Life: rec.Life, Index: x})
+	return w.put(t, &Record{Key: rec.Primary, Primary: rec.Primary, Token: token, StoredAt: rec.StoredAt, Life: rec.Life, Index: x})
 }
 
 func (w *writer) dropVariants(rec *Record, keys []string) {

@@ -1,8 +1,6 @@
 package cache
 
 import (
-	"context"
-	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -98,13 +96,11 @@ func TestLogIsBounded(t *testing.T) {
 	w.open(&slow, 1)
 	entry := func(n uint64, kind scopeKind) {
 		t.Helper()
-		if err := w.makeRoom(t.Context(), t.Context(), &walks{}); err != nil {
+		if err := w.makeRoom(t.Context(), []scope{{kind: kind}}, nil); err != nil {
 			t.Fatal(err)
 		}
 		s := scope{kind, string(rune(n))}
-		if got := w.log.add(s, n, false, time.Time{}); got != s {
-			t.Fatalf("entry %d became %v", n, got)
-		}
+		w.log.add(s, n, false, time.Time{})
 		w.applied([]scope{s})
 	}
 	for n := uint64(2); n < 2+maxPatterns; n++ {
@@ -132,43 +128,27 @@ func TestLogIsBounded(t *testing.T) {
 	}
 }
 
-// TestLogThatIsFullReachesEverything: what a walk has to apply can not be given up. An entry for which there is no room reaches more than it was meant to, never
-// less; who can wait does.
-func TestLogThatIsFullReachesEverything(t *testing.T) {
+// TestLogThatIsFullMakesPurgesWait: what a walk has to apply can not be given up. A purge waits for room; there is room for others beside the patterns.
+func TestLogThatIsFullMakesPurgesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var w writer
-		w.init(nil, 0, nil)
-		q := walks{running: true}
-		for n := range uint64(maxPatterns) {
-			w.log.add(scope{scopePrefix, string(rune(n + 1))}, n+1, false, time.Time{})
-		}
+		w, _ := loneWriter()
+		fillLog(w, scopePrefix, maxPatterns)
 		waited := make(chan error)
-		go func() { waited <- w.makeRoom(t.Context(), t.Context(), &q) }()
+		go func() { waited <- w.makeRoom(t.Context(), []scope{{scopePrefix, "http://h"}}, nil) }()
 		synctest.Wait()
-		s := w.log.add(scope{scopeURL, "u"}, 999, false, time.Time{})
-		if s.kind != scopeAll || !w.taken(&Record{Primary: "x\x00http://h/", Token: 998}) || w.taken(&Record{Primary: "x\x00http://h/", Token: 999}) {
-			t.Errorf("the entry beyond the bound reaches %v", s)
+		select {
+		case err := <-waited:
+			t.Fatalf("did not wait: %v", err)
+		default:
 		}
-		w.applied([]scope{s, {scopePrefix, "\x01"}})
-		q.take() // a walk has ended
+		if err := w.makeRoom(t.Context(), []scope{{scopeURL, loneKey}}, nil); err != nil {
+			t.Error(err)
+		}
+		w.applied([]scope{{scopePrefix, "http://other/0"}}) // a walk has ended
 		if err := <-waited; err != nil {
 			t.Error(err)
 		}
 	})
-}
-
-// TestFullLogOfAClosedCache: a walk that was cut short leaves its entries, and nobody waits for another.
-func TestFullLogOfAClosedCache(t *testing.T) {
-	var w writer
-	w.init(nil, 0, nil)
-	for n := range uint64(maxPatterns) {
-		w.log.add(scope{scopePrefix, string(rune(n + 1))}, n+1, false, time.Time{})
-	}
-	life, end := context.WithCancel(t.Context())
-	end()
-	if err := w.makeRoom(t.Context(), life, &walks{}); !errors.Is(err, ErrClosed) {
-		t.Errorf("error %v, want %v", err, ErrClosed)
-	}
 }
 
 // TestSoftEntriesKeepTheEarliestInstant: RFC 9111 has no word for it; a deadline that has moved earlier does not move back when the same scope is

@@ -8,7 +8,7 @@ BIN      ?= bin/swrproxy
 UNITS = $(shell $(GO) list ./... | grep -v '/integration')
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race fuzz integration conformance fill-proof bench bench-peers lint check
+.PHONY: help build test test-ahead race fuzz integration conformance fill-proof bench bench-peers lint check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ build: ## build the static binary bin/swrproxy
 
 test: ## unit tests of all packages
 	$(GO) test -shuffle=on $(UNITS)
+
+test-ahead: ## the same tests with the wall clock 400 days ahead
+	$(GO) run ./integration/clock $(UNITS)
 
 race: ## the same tests under the race detector
 	$(GO) test -race -shuffle=on $(UNITS)
@@ -50,4 +53,4 @@ lint: ## gofumpt, vet, staticcheck
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 
-check: lint build test race integration conformance ## everything that has to pass before a merge
+check: lint build test test-ahead race integration conformance ## everything that has to pass before a merge

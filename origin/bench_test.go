@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"time"
 )
 
 // fixedOrigin answers every request with 1 KiB and hardly any work of its own, so that a benchmark shows the client's side.
@@ -30,7 +31,9 @@ func fixedOrigin(b *testing.B) string {
 
 func answerFixed(c net.Conn) {
 	defer c.Close()
-	answer := append([]byte("HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 2026 00:00:00 GMT\r\nCache-Control: max-age=60\r\nContent-Type: text/plain\r\nContent-Length: 1024\r\n\r\n"), make([]byte, 1024)...)
+	head := "HTTP/1.1 200 OK\r\nDate: " + time.Now().UTC().Format(http.TimeFormat) +
+		"\r\nCache-Control: max-age=60\r\nContent-Type: text/plain\r\nContent-Length: 1024\r\n\r\n"
+	answer := append([]byte(head), make([]byte, 1024)...)
 	buf := make([]byte, 4096)
 	for {
 		n, err := c.Read(buf)

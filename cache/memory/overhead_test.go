@@ -14,16 +14,17 @@ import (
 // plain is a record as a plain origin makes it: 1 KiB of body, the usual fields.
 func plain(i int) *cache.Record {
 	key := fmt.Sprintf("default\x00GET\x00http\x00example.org\x00/objects/%d", i)
+	now := time.Now().UTC()
 	return &cache.Record{
-		Key: key, Primary: key, Token: uint64(i), StoredAt: time.Now().UTC(), Status: http.StatusOK,
+		Key: key, Primary: key, Token: uint64(i), StoredAt: now, Status: http.StatusOK,
 		Fields: cache.NewFields(http.Header{
 			"Cache-Control":  {"public, max-age=3600"},
 			"Content-Length": {"1024"},
 			"Content-Type":   {"text/html; charset=utf-8"},
-			"Date":           {"Mon, 01 Jan 2024 00:00:00 GMT"},
+			"Date":           {now.Format(http.TimeFormat)},
 		}),
 		Body: cache.MemoryBody(make([]byte, 1024)),
-		Life: policy.Life{BornAt: time.Now().UTC(), FreshFor: time.Hour},
+		Life: policy.Life{BornAt: now, FreshFor: time.Hour},
 	}
 }
 

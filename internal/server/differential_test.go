@@ -85,11 +85,19 @@ func (h *hang) wait(r *http.Request) {
 	}
 }
 
+// modified is when the origin's pages were last changed: a day before it first says so.
+var (
+	modifiedAt = time.Now().Add(-24 * time.Hour)
+	modified   = httpDate(modifiedAt)
+)
+
+func httpDate(t time.Time) string { return t.UTC().Format(http.TimeFormat) }
+
 func differentialOrigin(hang *hang) http.Handler {
 	bodies := map[string][]byte{"/big": bulkBody()[:300<<10], "/empty": nil}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h["Date"] = []string{"Sun, 29 Nov 2026 12:00:00 GMT"}
+		h["Date"] = []string{httpDate(time.Now().Add(-time.Hour))} // so that no answer's age is less than what max-age=0 allows
 		h.Set("Content-Type", "text/plain; charset=utf-8")
 		h.Set("Cache-Control", "max-age=86400")
 		h.Set("X-Method", r.Method)
@@ -116,13 +124,13 @@ var differentialStatus = map[string]int{"/missing": http.StatusNotFound, "/moved
 var differentialPages = map[string]func(http.ResponseWriter, *http.Request, *hang) bool{
 	"/tag": func(w http.ResponseWriter, _ *http.Request, _ *hang) bool {
 		w.Header().Set("Etag", `"v1"`)
-		w.Header().Set("Last-Modified", "Sat, 28 Nov 2026 12:00:00 GMT")
+		w.Header().Set("Last-Modified", modified)
 		w.Header().Set("Content-Language", "en")
 		return false
 	},
 	"/weak": func(w http.ResponseWriter, _ *http.Request, _ *hang) bool {
 		w.Header().Set("Etag", `W/"v1"`)
-		w.Header().Set("Last-Modified", "Sat, 28 Nov 2026 12:00:00 GMT")
+		w.Header().Set("Last-Modified", modified)
 		return false
 	},
 	"/oddtag": func(w http.ResponseWriter, _ *http.Request, _ *hang) bool {
@@ -130,7 +138,7 @@ var differentialPages = map[string]func(http.ResponseWriter, *http.Request, *han
 		return false
 	},
 	"/dated": func(w http.ResponseWriter, _ *http.Request, _ *hang) bool {
-		w.Header().Set("Last-Modified", "Sat, 28 Nov 2026 12:00:00 GMT")
+		w.Header().Set("Last-Modified", modified)
 		return false
 	},
 	"/vary": func(w http.ResponseWriter, r *http.Request, _ *hang) bool {
@@ -313,8 +321,8 @@ var differentialFields = []string{
 	"Accept: */*", "User-Agent: tester", "Accept-Encoding: gzip", "Accept-Encoding: br, gzip", "accept-encoding: GZIP;q=1.0", "X-Part: one",
 	"X-Part: two", "x-part:  one ", "Cookie: part=1; other=2", "Cookie: other=2", "Authorization: Bearer x",
 	`If-None-Match: "v1"`, `If-None-Match: W/"v1"`, `If-None-Match: "v0", "v1"`, `If-None-Match: *`, `If-None-Match: v 1`, `If-None-Match: "s"`,
-	"If-Modified-Since: Sat, 28 Nov 2026 12:00:00 GMT", "If-Modified-Since: Sat, 28 Nov 2026 13:00:00 GMT", "If-Modified-Since: yesterday",
-	`If-Match: "v1"`, `If-Match: "v0"`, "If-Unmodified-Since: Fri, 27 Nov 2026 12:00:00 GMT", "Range: bytes=0-3", "Range: bytes=1-2,4-5",
+	"If-Modified-Since: " + modified, "If-Modified-Since: " + httpDate(modifiedAt.Add(time.Hour)), "If-Modified-Since: yesterday",
+	`If-Match: "v1"`, `If-Match: "v0"`, "If-Unmodified-Since: " + httpDate(modifiedAt.Add(-24*time.Hour)), "Range: bytes=0-3", "Range: bytes=1-2,4-5",
 	"Cache-Control: no-cache", "Cache-Control: max-age=0", "Cache-Control: max-stale", "Cache-Control: only-if-cached", "Cache-Control: min-fresh=5",
 	"Pragma: no-cache", "Connection: keep-alive", "Connection: X-Part", "Content-Length: 0", "TE: trailers",
 	"X-Forwarded-Proto: https", "Expect: 100-continue", "X-Obs: \x80", "Keep-Alive: timeout=5",
@@ -404,7 +412,7 @@ func TestHitAllocations(t *testing.T) {
 		"large":   "GET /big HTTP/1.1\r\nHost: a.test\r\n\r\n",
 		"vary":    "GET /vary HTTP/1.1\r\nHost: a.test\r\nAccept-Encoding: gzip, br\r\n\r\n",
 		"304":     "GET /tag HTTP/1.1\r\nHost: a.test\r\nIf-None-Match: \"v1\"\r\n\r\n",
-		"by date": "GET /dated HTTP/1.1\r\nHost: a.test\r\nIf-Modified-Since: Sat, 28 Nov 2026 12:00:00 GMT\r\n\r\n",
+		"by date": "GET /dated HTTP/1.1\r\nHost: a.test\r\nIf-Modified-Since: " + modified + "\r\n\r\n",
 		"stale":   "GET /stale HTTP/1.1\r\nHost: a.test\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -46,7 +46,7 @@ func TestPurgeHoldsThoughItsCallerLeft(t *testing.T) {
 	}
 }
 
-// stuck is a store whose Walk ends only when released.
+// stuck is a store whose Walk and Find end only when released.
 type stuck struct {
 	*memory.Store
 	release chan struct{}
@@ -57,8 +57,19 @@ func (s *stuck) Walk(f func(*cache.Record) bool) {
 	s.Store.Walk(f)
 }
 
-// TestPurgeUnderWayHoldsAlready: reads see it before the walk over the store has begun, and after it has ended.
+func (s *stuck) Find(term string, f func(*cache.Record) bool) {
+	<-s.release
+	s.Store.Find(term, f)
+}
+
+// TestPurgeUnderWayHoldsAlready: reads see it before the store was walked or its index asked, and after that.
 func TestPurgeUnderWayHoldsAlready(t *testing.T) {
+	for by, sel := range selectors {
+		t.Run(by, func(t *testing.T) { purgeUnderWay(t, sel) })
+	}
+}
+
+func purgeUnderWay(t *testing.T, sel cache.Selector) {
 	s := &stuck{release: make(chan struct{})}
 	bubble(t, func(cfg *cache.Config) { s.Store = cfg.Store.(*memory.Store); cfg.Store = s }, func(t *testing.T, r *rig) {
 		m := &mutable{content: "old", control: "max-age=600"}
@@ -68,7 +79,7 @@ func TestPurgeUnderWayHoldsAlready(t *testing.T) {
 		s.release = make(chan struct{}) // of this bubble
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		if _, err := r.c.Purge(ctx, cache.Selector{Tags: []string{"t1"}}, cache.PurgeOptions{}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := r.c.Purge(ctx, sel, cache.PurgeOptions{}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v", err)
 		}
 		wantBody(t, r.get("/p/a"), 200, "new")

@@ -29,13 +29,11 @@ const (
 	defaultVariants     = 64
 )
 
-// commitStripes bounds how many commits of different keys can go on at once.
-const commitStripes = 256
-
 // Cache is the engine: it answers requests from its store, and lets exactly one fill at a time refresh a
 // record. Make one with New, use it through Handler, Transport or Proxy. Safe for concurrent use.
 type Cache struct {
-	store   Store
+	store   reader
+	w       writer
 	nearby  func(key string) (*Record, bool) // the store's Get, as far as it never waits
 	farther bool                             // there is more than nearby finds
 	spooler Spooler                          // the store, if it takes bodies in while they arrive
@@ -52,22 +50,15 @@ type Cache struct {
 	rules   atomic.Pointer[ruleSet]
 	flights flights
 	states  keyStates
-	log     invalidations
-	sweeper sweeper
+	walks   walks
 	refused refusals
 	slots   sync.Map // origin name → *semaphore.Weighted
-
-	// commits orders the look-compare-put of one primary key. Never held across I/O on a client's or an
-	// origin's connection.
-	commits [commitStripes]sync.Mutex
-	// committed counts the commits under each of these locks.
-	committed [commitStripes]atomic.Uint64
 
 	// base is the parent of every fill's context; stop ends it.
 	base   context.Context
 	stop   context.CancelCauseFunc
 	closed atomic.Bool
-	fills  sync.WaitGroup
+	work   gate // fills and purges
 
 	waiting atomic.Int64
 	runners runners
@@ -78,6 +69,9 @@ type Cache struct {
 func New(cfg Config) (*Cache, error) {
 	if cfg.Store == nil {
 		return nil, errors.New("cache: Config.Store is nil: give it a store, for example memory.New")
+	}
+	if _, ok := cfg.Store.(Walker); !ok {
+		return nil, fmt.Errorf("cache: Config.Store %T has no Walk, so a purge could not reach what it holds: implement cache.Walker", cfg.Store)
 	}
 	if cfg.Keeper != nil && cfg.Sequence == nil {
 		return nil, errors.New("cache: Config.Sequence is nil beside a Keeper: give it the sequence that the keeper uses")
@@ -92,16 +86,19 @@ func New(cfg Config) (*Cache, error) {
 		scheme:  cfg.Scheme,
 		tags:    cfg.TagFields,
 	}
-	c.setDefaults()
+	c.setDefaults(cfg.Store)
 	if err := c.SetRules(cfg.Rules); err != nil {
 		return nil, err
 	}
 	c.runners.next = make(chan *flight)
 	c.base, c.stop = context.WithCancelCause(context.Background())
+	if err := c.replay(); err != nil {
+		return nil, err
+	}
 	return c, nil
 }
 
-func (c *Cache) setDefaults() {
+func (c *Cache) setDefaults(store Store) {
 	if c.seq == nil {
 		// Starting at the clock keeps numbers growing from one process to the next.
 		c.seq = fill.NewSequence(uint64(time.Now().UnixNano()))
@@ -118,15 +115,16 @@ func (c *Cache) setDefaults() {
 	if c.tags == nil {
 		c.tags = []string{"Surrogate-Key", "Cache-Tag"}
 	}
-	c.spooler, _ = c.store.(Spooler)
-	if l, ok := c.store.(BodyLimiter); ok {
+	c.w.init(store, c.object.Variants, func(n *Note) { c.obs.Noted(n) })
+	c.spooler, _ = store.(Spooler)
+	if l, ok := store.(BodyLimiter); ok {
 		c.object.Max = min(c.object.Max, l.BodyLimit())
 		if c.spooler == nil {
 			c.room = newSpoolRoom(l.BodyLimit())
 		}
 	}
-	c.nearby = c.store.Get
-	if m, ok := c.store.(MemoryGetter); ok {
+	c.nearby = store.Get
+	if m, ok := store.(MemoryGetter); ok {
 		c.nearby, c.farther = m.GetMemory, true
 	}
 	_, c.local = c.keeper.(*fill.Table)
@@ -179,7 +177,7 @@ func (c *Cache) Close(ctx context.Context) error {
 	waitErr := c.drainFills(ctx)
 	longer, cancel := outlasting(ctx, closeGrace)
 	defer cancel()
-	return errors.Join(waitErr, wrap("close keeper", c.keeper.Close(ctx)), wrap("close store", c.store.Close(longer)))
+	return errors.Join(waitErr, wrap("close keeper", c.keeper.Close(ctx)), wrap("close store", c.w.store.Close(longer)))
 }
 
 // outlasting returns a context that ends so much later than ctx, for the same cause. cancel frees what it holds.
@@ -200,12 +198,9 @@ func outlasting(ctx context.Context, more time.Duration) (_ context.Context, can
 	}
 }
 
+// drainFills lets no more fills begin, and waits for those that run.
 func (c *Cache) drainFills(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() {
-		c.fills.Wait()
-		close(done)
-	}()
+	done := c.work.shut()
 	defer c.stop(ErrClosed)
 	select {
 	case <-done:
@@ -248,8 +243,8 @@ type Stats struct {
 
 // Stats returns the present figures.
 func (c *Cache) Stats() Stats {
-	s := Stats{Fills: c.flights.running(), Waiting: int(c.waiting.Load()), Invalidations: c.log.size()}
-	if src, ok := c.store.(StatsSource); ok {
+	s := Stats{Fills: c.flights.running(), Waiting: int(c.waiting.Load()), Invalidations: c.w.log.size()}
+	if src, ok := c.w.store.(StatsSource); ok {
 		s.Store = src.Stats()
 	}
 	return s

@@ -18,6 +18,8 @@ type lateStore struct {
 	cut   error // why it could not finish
 }
 
+func (s *lateStore) Walk(f func(*cache.Record) bool) { s.Store.(cache.Walker).Walk(f) }
+
 func (s *lateStore) Close(ctx context.Context) error {
 	select {
 	case <-time.After(s.needs):

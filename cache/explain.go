@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/swrproxy/swrproxy/fill"
 	"github.com/swrproxy/swrproxy/policy"
 )
 
@@ -146,8 +147,23 @@ func (rd *read) heldBack(use policy.Use) bool {
 // ErrNoUpstream is returned by Refresh for a rule without Upstream.
 var ErrNoUpstream = errors.New("cache: the rule has no upstream of its own to refresh from")
 
+// cameTo is the failure of a fill whose lease ended for this cause, nil if it did not fail.
+func (fl *flight) cameTo(cause error) error {
+	out := fl.settledWith()
+	switch {
+	case fl.ready() && fl.head.err != nil:
+		return fl.head.err
+	case !errors.Is(cause, fill.ErrSettled):
+		return cause
+	case out.Kind == fill.Failed, out.Kind == fill.Abandoned:
+		return out.Err
+	}
+	return nil
+}
+
 // Refresh starts a fill of a request's key now, whatever is stored, and takes the key from the fill that may be running: the result of that one
-// is not stored any more. It returns when the fill has settled or ctx ended; the fill goes on in that case.
+// is not stored any more. It returns when the fill has settled, lost its key or ctx ended; the fill goes on in the last two cases. The
+// error tells why a fill failed: it wraps fill.ErrTenureOver for an origin that said nothing for a tenure. A response that must not be stored is no failure.
 func (c *Cache) Refresh(ctx context.Context, r *http.Request) error {
 	if c.closed.Load() {
 		return ErrClosed
@@ -164,13 +180,11 @@ func (c *Cache) Refresh(ctx context.Context, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("cache: refresh: %w", err)
 	}
+	ended := lease.Context()
 	fl := c.start(lease, rd, true)
 	select {
-	case <-lease.Context().Done():
-		if fl.ready() && fl.head.err != nil {
-			return fmt.Errorf("cache: refresh: %w", fl.head.err)
-		}
-		return nil
+	case <-ended.Done():
+		return wrap("refresh", fl.cameTo(context.Cause(ended)))
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

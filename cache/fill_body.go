@@ -39,7 +39,7 @@ func (fl *flight) shared(ev *FillEvent, h head, resp *http.Response) fill.Outcom
 		return fill.Outcome{}
 	}
 	out := fl.complete(ev, resp)
-	h.spool.finish(nil)
+	h.spool.finishWhole(resp.Trailer)
 	return out
 }
 
@@ -60,13 +60,22 @@ func (fl *flight) copyBody(resp *http.Response) error {
 		if err != nil {
 			return fl.causeOf(err)
 		}
-		if !fl.here && !s.throttle(fl.ctx) { // here the reader comes when all has been read
+		if !fl.here && !fl.throttled() { // here the reader comes when all has been read
 			return errUnwatched
 		}
 		if !fl.head.admission.Store && !fl.watched() {
 			return errUnwatched
 		}
 	}
+}
+
+// throttled waits for the slowest reader of a body that is not kept. Meanwhile the origin is not to blame that nothing comes: what bounds a reader is the
+// server's limit on writes.
+func (fl *flight) throttled() bool {
+	fl.waits.Store(true)
+	defer fl.waits.Store(false)
+	defer fl.progress()
+	return fl.head.spool.throttle(fl.ctx)
 }
 
 // outgrown tells the world that this body will not be stored after all: no new readers, and the waiting ones go their own way.
@@ -78,8 +87,9 @@ func (fl *flight) outgrown() {
 	}
 	fl.c.flights.remove(fl)
 	if fl.lease != nil {
-		fl.lease.Settle(fill.Outcome{Kind: fill.NotShareable, Err: why})
+		fl.settle(fill.Outcome{Kind: fill.NotShareable, Err: why})
 	}
+	fl.c.w.close(&fl.ticket) // its readers may take their time
 }
 
 // complete commits a whole body, or says why not.
@@ -118,9 +128,9 @@ func (fl *flight) store(h *head, body Body, trailer http.Header) {
 	rec := fl.recordOf(h.status, h.header, h.admission, h.at)
 	rec.Body = body
 	if len(trailer) > 0 {
-		rec.Trailer = NewFields(trailer)
+		rec.Trailer = NewLines(trailer)
 	}
-	fl.commit(rec, h.header)
+	fl.commit(rec, h.header, nil)
 }
 
 // failedStatus counts an error status that was passed on whole.
@@ -141,6 +151,9 @@ func (fl *flight) broken(ev *FillEvent, err error) fill.Outcome {
 	}
 	if errors.Is(err, errUnwatched) {
 		return fill.Outcome{Kind: fill.NotShareable, Err: err}
+	}
+	if !originFault(err) {
+		return fill.Outcome{Kind: fill.Abandoned, Err: err}
 	}
 	ev.Retry = fl.failed(err, time.Now())
 	return fill.Outcome{Kind: fill.Failed, Err: err}

@@ -39,7 +39,10 @@ func (c *Cache) startHere(lease *fill.Lease, rd *read) *flight {
 		fl.prompt, _ = rd.w.(prompt)
 		fl.ctx = valuesOf{c.base, rd.ctx}
 		fl.req = rd.upstreamRequest(fl.ctx)
-		c.enroll(fl)
+		if !c.enroll(fl) {
+			fl.giveSlot()
+			return fl
+		}
 		if fl.runHere(via) {
 			return fl
 		}
@@ -48,7 +51,9 @@ func (c *Cache) startHere(lease *fill.Lease, rd *read) *flight {
 		fl.setContext(rd)
 	} else {
 		fl.prepare(rd)
-		c.enroll(fl)
+		if !c.enroll(fl) {
+			return fl
+		}
 	}
 	c.runners.run(fl)
 	return fl
@@ -113,7 +118,7 @@ func (fl *flight) completeHere() {
 	}
 	fl.whole = nil
 	out := fl.guarded(func(ev *FillEvent) fill.Outcome { return fl.complete(ev, resp) })
-	fl.spool.finish(nil)
+	fl.spool.finishWhole(resp.Trailer)
 	fl.end(out)
 }
 

@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/swrproxy/swrproxy/fill"
@@ -54,13 +55,26 @@ func (fl *flight) giveSlot() {
 	}
 }
 
-// renewing keeps the lease while the fill queues.
+// renewing keeps the lease while the fill queues, until stop returns.
 func (fl *flight) renewing() (stop func()) {
 	every := fl.c.fillCfg.Tenure / 3
+	var mu sync.Mutex // guards stopped, so that a callback that is under way sets the timer no more
+	stopped := false
 	var t *time.Timer
+	mu.Lock()
+	defer mu.Unlock()
 	t = time.AfterFunc(every, func() {
-		fl.progress()
-		t.Reset(every)
+		mu.Lock()
+		defer mu.Unlock()
+		if !stopped {
+			fl.progress()
+			t.Reset(every)
+		}
 	})
-	return func() { t.Stop() }
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		stopped = true
+		t.Stop()
+	}
 }

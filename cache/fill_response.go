@@ -2,6 +2,7 @@ package cache
 
 import (
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -30,7 +31,7 @@ func (fl *flight) confirmed(ev *FillEvent, resp *http.Response) fill.Outcome {
 	rec := fl.recordOf(fl.base.Status, merged, adm, now)
 	rec.Body, rec.Trailer, rec.Partial = fl.base.Body, fl.base.Trailer, fl.base.Partial
 	ev.Refreshed = true
-	fl.replace(rec, merged)
+	fl.commit(rec, merged, fl.base)
 	fl.c.states.forget(fl.key)
 	if !adm.Shareable {
 		fl.c.states.mark(fl.key, now)
@@ -41,19 +42,10 @@ func (fl *flight) confirmed(ev *FillEvent, resp *http.Response) fill.Outcome {
 	return fill.Outcome{Kind: fill.Stored}
 }
 
-// replace commits a record made of the base. If Vary changed with it the base must not stay behind under its old key: RFC 9111 §4.3.4.
-func (fl *flight) replace(rec *Record, merged http.Header) {
-	before, _ := policy.VaryOf(fl.base.Fields.Header())
-	if after, star := policy.VaryOf(merged); star || !slices.Equal(before, after) {
-		fl.c.store.Delete(fl.base.Key, fl.token)
-	}
-	fl.commit(rec, merged)
-}
-
 // baseHolds tells whether the base is still stored and valid, invalidations considered.
 func (fl *flight) baseHolds() bool {
 	now, ok := fl.c.store.Get(fl.base.Key)
-	return ok && now.Token >= fl.base.Token && !fl.c.taken(now)
+	return ok && now.Token >= fl.base.Token && !fl.c.w.taken(now)
 }
 
 // again repeats the exchange without the base.
@@ -73,7 +65,7 @@ func (fl *flight) received(ev *FillEvent, resp *http.Response) fill.Outcome {
 	}
 	policy.EnsureDate(resp.Header, now)
 	h := head{
-		status: resp.StatusCode, header: resp.Header, trailer: resp.Trailer, length: resp.ContentLength, at: now,
+		status: resp.StatusCode, header: resp.Header, trailer: slices.Sorted(maps.Keys(resp.Trailer)), length: resp.ContentLength, at: now,
 		admission: policy.Admit(&fl.rule.settings, &fl.preq, resp.StatusCode, resp.Header, fl.sentAt, now),
 	}
 	h.vary, h.varyStar = policy.VaryOf(resp.Header)
@@ -128,7 +120,7 @@ func (fl *flight) unshared(ev *FillEvent, h head, resp *http.Response) fill.Outc
 	}
 	fl.head = h
 	ev.Reason = h.admission.Reason
-	if fl.offerBody(resp.Body) {
+	if fl.offerBody(resp.Body, resp.Trailer) {
 		close(fl.headReady)
 		return fill.Outcome{Kind: fill.NotShareable}
 	}
@@ -155,6 +147,6 @@ func (fl *flight) dropReplaced(h *head) {
 	}
 	r := h.admission.Reason
 	if r == policy.ReasonNoStore || r == policy.ReasonPrivate || h.status == http.StatusNotFound || h.status == http.StatusGone {
-		fl.c.store.Delete(fl.base.Key, fl.token)
+		fl.c.w.drop(fl.base, fl.token)
 	}
 }

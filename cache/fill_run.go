@@ -30,18 +30,33 @@ var (
 func (c *Cache) start(lease *fill.Lease, rd *read, background bool) *flight {
 	fl := c.newFlight(lease, rd, background)
 	fl.prepare(rd)
-	c.enroll(fl)
-	c.runners.run(fl)
+	if c.enroll(fl) {
+		c.runners.run(fl)
+	}
 	return fl
 }
 
-// enroll counts a fill among the running ones, until end.
-func (c *Cache) enroll(fl *flight) {
-	c.fills.Add(1)
+// errNotBegun is the failure of a fill that came too late: the cache is closed.
+var errNotBegun = fmt.Errorf("%w: no fill begins any more", ErrClosed)
+
+// enroll counts a fill among the running ones, until end, and opens its ticket. A closed cache lets none begin: the fill has failed then, and its lease is
+// given back.
+func (c *Cache) enroll(fl *flight) bool {
+	if !c.work.enter() {
+		fl.head = head{err: errNotBegun, at: time.Now()}
+		close(fl.headReady)
+		if fl.lease != nil {
+			fl.lease.Settle(fill.Outcome{Kind: fill.Abandoned, Err: errNotBegun})
+		}
+		fl.stop(errNotBegun)
+		return false
+	}
+	c.w.open(&fl.ticket, fl.token)
 	c.flights.begin(fl)
 	if fl.lease != nil {
 		c.flights.put(fl)
 	}
+	return true
 }
 
 func (c *Cache) newFlight(lease *fill.Lease, rd *read, background bool) *flight {
@@ -51,7 +66,7 @@ func (c *Cache) newFlight(lease *fill.Lease, rd *read, background bool) *flight 
 	fl.base, fl.baseLife = rd.found.rec, rd.found.life
 	fl.background, fl.alone = background, background
 	fl.startedAt, fl.headReady = time.Now(), make(chan struct{})
-	fl.blank, fl.committed = rd.found.blank && c.local, rd.committed
+	fl.blank, fl.version = rd.found.blank && c.local, rd.version
 	if lease != nil {
 		fl.key, fl.token = lease.Key(), lease.Token()
 	} else {
@@ -162,18 +177,16 @@ func (fl *flight) fetchInTurn(ev *FillEvent) fill.Outcome {
 func (fl *flight) end(out fill.Outcome) {
 	fl.c.flights.remove(fl)
 	if fl.lease != nil {
-		fl.lease.Settle(out)
+		fl.settle(out)
 	}
 	fl.ev.Outcome, fl.ev.Took = out, time.Since(fl.startedAt)
 	fl.c.obs.FillDone(&fl.ev)
 	fl.c.flights.end(fl)
-	if fl.c.log.kept.Load() > 0 {
-		fl.c.log.collect(fl.c.flights.oldest())
-	}
+	fl.c.w.close(&fl.ticket)
 	if fl.head.spool != nil || !fl.watched() {
 		fl.stop(context.Canceled)
 	}
-	fl.c.fills.Done()
+	fl.c.work.leave()
 }
 
 // giveUp ends a fill that never reached the origin. It is no failure of the origin.
@@ -248,13 +261,18 @@ func (fl *flight) asked() bool { return fl.base != nil && fl.conditional() }
 func originFault(err error) bool {
 	var knows interface{ OriginFault() bool }
 	switch {
-	case errors.Is(err, errFillPanic), errors.Is(err, ErrClosed), errors.Is(err, fill.ErrSuperseded):
+	case errors.Is(err, errFillPanic), errors.Is(err, ErrClosed), displaced(err):
 		return false
 	case errors.As(err, &knows):
 		return knows.OriginFault()
 	default:
 		return true
 	}
+}
+
+// displaced tells of fills that ended because something newer took their place, or that never ran: that is nobody's failure.
+func displaced(err error) bool {
+	return errors.Is(err, errNoSlot) || errors.Is(err, errNotBegun) || errors.Is(err, fill.ErrSuperseded) || errors.Is(err, fill.ErrLeaseLost)
 }
 
 // failed counts a failure of the origin, and tells how long its key is left alone.

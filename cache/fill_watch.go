@@ -65,7 +65,10 @@ func (w *fillWatch) fire() {
 	}
 	limit := stallFactor * fl.c.fillCfg.Tenure
 	idle := time.Since(time.Unix(0, fl.progressAt.Load()))
-	if idle >= limit {
+	switch {
+	case fl.waits.Load():
+		idle = 0
+	case idle >= limit:
 		fl.stop(errStalled)
 		return
 	}

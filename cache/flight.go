@@ -3,7 +3,6 @@ package cache
 import (
 	"context"
 	"io"
-	"math"
 	"net/http"
 	"net/textproto"
 	"slices"
@@ -25,6 +24,8 @@ type flight struct {
 	key   fill.Key
 	lease *fill.Lease // nil for a reader's private fetch
 	token uint64
+	// ticket has the token; it is open from enroll until nothing can be stored any more.
+	ticket ticket
 	// primary is the record key before Vary.
 	primary string
 	target  policy.Target
@@ -34,9 +35,9 @@ type flight struct {
 	// base is the stored response that a conditional fill confirms, nil if there is none.
 	base     *Record
 	baseLife policy.Life
-	// blank means that nothing stood under the primary key when committed was its stripe's count of commits.
+	// blank means that nothing stood under the primary key when its version was this.
 	blank      bool
-	committed  uint64
+	version    uint64
 	background bool
 	startedAt  time.Time
 	// sentAt is when the exchange began, rest what remains of it if it began on the reader's goroutine.
@@ -65,14 +66,17 @@ type flight struct {
 	spool     spool           // head's, if that has one
 	early     chan earlyHints // nil without a reader, and while here: there are none then
 
-	// progressAt is when the last byte came, as UnixNano.
+	// progressAt is when the last byte came, as UnixNano. waits means that the fill waits for its readers.
 	progressAt atomic.Int64
+	waits      atomic.Bool
 
 	mu      sync.Mutex // guards following
 	readers int
 	body    io.ReadCloser // a body that is not shared and waits for the one reader who takes it
+	tail    http.Header   // the trailer fields behind it, for that reader once it has read all of it
 	place   *spoolReader  // in the spool, for the reader who started the fill, until that takes it
 	alone   bool          // there is no such reader, or it left
+	outcome fill.Outcome  // what the lease was settled with
 }
 
 // head is what a fill learned when the response's head, or the failure, came.
@@ -82,9 +86,10 @@ type head struct {
 	// record is set when a 304 confirmed the base: the freshened record.
 	record *Record
 	// status and header are the response's. header is not modified any more.
-	status  int
-	header  http.Header
-	trailer http.Header
+	status int
+	header http.Header
+	// trailer are the names of the trailer fields that the response announced.
+	trailer []string
 	// length is the Content-Length, −1 if unknown.
 	length int64
 	// failed means that the response counts as a failure of the origin: it is shared with those who waited, and not stored.
@@ -203,13 +208,13 @@ func (fl *flight) takeBody() io.ReadCloser {
 }
 
 // offerBody leaves an unshared body for the one reader who takes it. False means that nobody is there.
-func (fl *flight) offerBody(body io.ReadCloser) bool {
+func (fl *flight) offerBody(body io.ReadCloser, tail http.Header) bool {
 	fl.mu.Lock()
 	defer fl.mu.Unlock()
 	if fl.readers == 0 {
 		return false
 	}
-	fl.body = body
+	fl.body, fl.tail = body, tail
 	return true
 }
 
@@ -237,7 +242,10 @@ func (fl *flight) outdated() bool {
 	if fl.ready() && fl.head.outdated {
 		return true
 	}
-	if fl.token > fl.c.log.newest.Load() {
+	if fl.ticket.void.Load() {
+		return true
+	}
+	if fl.token > fl.c.w.log.newest.Load() {
 		return false
 	}
 	var h http.Header
@@ -251,9 +259,24 @@ func (fl *flight) outdated() bool {
 func (fl *flight) overtaken(h http.Header) bool {
 	rec := &Record{Primary: fl.primary, Token: fl.token}
 	if h != nil {
-		rec.Tags = fl.tags(h)
+		rec.Tags = fl.c.tagsOf(fl.target, h)
 	}
-	return fl.c.taken(rec)
+	return fl.c.w.taken(rec)
+}
+
+// settle ends the lease. What it ends with can be asked for afterwards.
+func (fl *flight) settle(out fill.Outcome) {
+	fl.mu.Lock()
+	fl.outcome = out
+	fl.mu.Unlock()
+	fl.lease.Settle(out)
+}
+
+// settledWith is the outcome that the lease was settled with.
+func (fl *flight) settledWith() fill.Outcome {
+	fl.mu.Lock()
+	defer fl.mu.Unlock()
+	return fl.outcome
 }
 
 func (fl *flight) progress() {
@@ -337,17 +360,6 @@ func (f *flights) end(fl *flight) {
 		fl.older.newer = fl.newer
 	}
 	fl.newer, fl.older = nil, nil
-}
-
-// oldest is the lowest token of any running fill, the highest number there is if none runs.
-func (f *flights) oldest() uint64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	low := uint64(math.MaxUint64)
-	for fl := f.active; fl != nil; fl = fl.older {
-		low = min(low, fl.token)
-	}
-	return low
 }
 
 // committing are those whose answer may have been sent before its commit.

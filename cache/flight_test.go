@@ -2,8 +2,11 @@ package cache
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"testing"
+
+	"github.com/swrproxy/swrproxy/fill"
 )
 
 // arrived is a flight whose body came, and was committed, before anybody attached to it.
@@ -64,5 +67,27 @@ func TestFirstReaderIsGone(t *testing.T) {
 		if fl.head.spool.file != nil || fl.place != nil {
 			t.Errorf("%s: the file is open without a reader", name)
 		}
+	}
+}
+
+// TestDisplacedFillIsNobodysFailure: a reader who waited for a fill that ended because a newer one took its key, or that never ran, looks again; it counts
+// neither as the origin's failure nor as the reader's answer.
+func TestDisplacedFillIsNobodysFailure(t *testing.T) {
+	for name, err := range map[string]error{
+		"superseded": fill.ErrSuperseded, "lease lost": fill.ErrLeaseLost, "no place": errNoSlot, "closed": errNotBegun,
+		"as a cause": fmt.Errorf("exchange: %w", fill.ErrSuperseded),
+	} {
+		t.Run(name, func(t *testing.T) {
+			fl := &flight{c: &Cache{}, headReady: make(chan struct{}), head: head{err: err}}
+			close(fl.headReady)
+			rd := &read{c: fl.c, seen: fl}
+			if rd.join(fl) || rd.seen != nil {
+				t.Error("the reader was answered with it")
+			}
+			var ev FillEvent
+			if out := fl.broken(&ev, err); out.Kind != fill.Abandoned || ev.Retry != 0 {
+				t.Errorf("a body broken off by it: %v, tried again after %v", out.Kind, ev.Retry)
+			}
+		})
 	}
 }

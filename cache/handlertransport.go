@@ -9,6 +9,7 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/swrproxy/swrproxy/policy"
@@ -39,7 +40,7 @@ func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		trace: httptrace.ContextClientTrace(ctx),
 		resp:  &http.Response{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r},
 	}
-	w.resp.Body = &pipeBody{PipeReader: pr, cancel: cancel}
+	w.resp.Body = &pipeBody{PipeReader: pr, cancel: cancel, w: w}
 	go w.run(t.next, in, cancel)
 	select {
 	case <-w.ready:
@@ -52,10 +53,22 @@ func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// pipeBody ends the handler's context when its reader is done.
+// pipeBody ends the handler's context when its reader is done. Not safe for concurrent use.
 type pipeBody struct {
 	*io.PipeReader
 	cancel context.CancelCauseFunc
+	w      *pipeWriter
+}
+
+// Read fills in the response's trailer at the end of the body, on the reader's goroutine as net/http does: nobody looks at it while it changes.
+func (b *pipeBody) Read(p []byte) (int, error) {
+	n, err := b.PipeReader.Read(p)
+	if err == io.EOF {
+		for name := range b.w.resp.Trailer {
+			b.w.resp.Trailer[name] = b.w.h[name]
+		}
+	}
+	return n, err
 }
 
 func (b *pipeBody) Close() error {
@@ -110,10 +123,12 @@ func (w *pipeWriter) publish(status int) {
 	w.resp.Status = strconv.Itoa(status) + " " + http.StatusText(status)
 	w.resp.Header = h
 	w.resp.ContentLength = w.length
-	if names := h["Trailer"]; len(names) > 0 {
-		w.resp.Trailer = make(http.Header)
-		for _, name := range names {
-			w.resp.Trailer[http.CanonicalHeaderKey(name)] = nil
+	for _, line := range h["Trailer"] {
+		for name := range strings.SplitSeq(line, ",") {
+			if w.resp.Trailer == nil {
+				w.resp.Trailer = make(http.Header)
+			}
+			w.resp.Trailer[http.CanonicalHeaderKey(strings.TrimSpace(name))] = nil
 		}
 	}
 	close(w.ready)
@@ -166,9 +181,6 @@ func (w *pipeWriter) finish(err error) {
 		return
 	}
 	w.WriteHeader(http.StatusOK)
-	for name := range w.resp.Trailer {
-		w.resp.Trailer[name] = w.h[name]
-	}
 	if w.length >= 0 && w.written < w.length && w.hasBody() {
 		err = io.ErrUnexpectedEOF
 	}

@@ -96,12 +96,32 @@ func (c *Cache) HitSent(a *HitAnswer, sent int64, whole bool) {
 	ev := &h.ev
 	ev.Took = time.Since(ev.Start)
 	ev.Rule = h.rule.name
-	ev.Method, ev.Scheme, ev.Host, ev.Path, ev.Query = h.target.Method, h.target.Scheme, h.target.Authority, h.target.Path, h.target.RawQuery
+	h.nameTarget()
 	ev.Remote, ev.Proto = h.request.RemoteAddr, h.request.Proto
 	ev.Bytes, ev.ClientGone = sent, !whole
 	c.obs.ReadDone(ev)
 	a.Body = nil
 	h.found.rec, h.found.spec, h.life = nil, nil, nil // not to be kept in memory from here
+}
+
+// nameTarget tells the observer of the target in strings that stay as they are: those of the record's key, where it has them, else copies. The target's own
+// are views of a buffer that is used again.
+func (h *hitRead) nameTarget() {
+	t, ev := &h.target, &h.ev
+	rest := urlOf(urlPrefix(h.found.rec.Primary))
+	ev.Method = t.Method
+	ev.Scheme, rest = stable(t.Scheme, rest)
+	ev.Host, rest = stable(t.Authority, strings.TrimPrefix(rest, "://"))
+	ev.Path, rest = stable(t.Path, rest)
+	ev.Query, _ = stable(t.RawQuery, strings.TrimPrefix(rest, "?"))
+}
+
+// stable returns a string equal to s: the beginning of text if that is the same, else a copy. rest is what follows in text.
+func stable(s, text string) (same, rest string) {
+	if strings.HasPrefix(text, s) {
+		return text[:len(s)], text[len(s):]
+	}
+	return strings.Clone(s), text
 }
 
 // view makes a string of bytes that do not change while it is used.
@@ -275,8 +295,8 @@ func (c *Cache) lookupHit(h *hitRead) bool {
 	}
 	f := &h.found
 	f.rec, f.spec, f.known, h.life = rec, nil, false, &rec.Life
-	if c.log.mayConcern(rec) {
-		if f.life, ok = c.log.apply(rec); !ok {
+	if c.w.log.mayConcern(rec) {
+		if f.life, ok = c.w.log.apply(rec); !ok {
 			return false
 		}
 		h.life = &f.life
@@ -375,7 +395,7 @@ func (h *hitRead) unmodified(rec *Record) (yes, ok bool) {
 	a := &h.asked
 	switch {
 	case a.tags == 1:
-		yes = rec.marks.has(markTag) && rec.marks.etagOf(rec.Fields.block) == a.tag
+		yes = rec.Fields.marks.has(markTag) && rec.Fields.marks.etagOf(rec.Fields.block) == a.tag
 	case a.tags == 0 && a.dates == 1:
 		yes = rec.firstField("Last-Modified") == a.date && isFixdate(a.date)
 	}
@@ -407,7 +427,7 @@ func isFixdate(s string) bool {
 // appendHead writes what net/http would write for the record's fields with Age, Cache-Status and Content-Length set: the lines
 // in the order of their names. False means that net/http would add a field of its own, or that the record's fields are unusual.
 func (h *hitRead) appendHead(b []byte, rec *Record, unmodified bool) ([]byte, bool) {
-	m := &rec.marks
+	m := &rec.Fields.marks
 	switch {
 	case !m.has(markMade), m.has(markUnusual), unmodified && m.has(markManyRuns), !unmodified && !m.has(markTyped) && rec.Body.Size() > 0:
 		return b, false

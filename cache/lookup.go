@@ -81,7 +81,7 @@ func (c *Cache) getBy(look func(string) (*Record, bool), key string) (*Record, p
 	if !ok {
 		return nil, policy.Life{}, false
 	}
-	life, ok := c.log.apply(rec)
+	life, ok := c.w.log.apply(rec)
 	return rec, life, ok
 }
 

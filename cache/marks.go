@@ -31,7 +31,7 @@ const (
 	markManyRuns
 	// markTag: etag is an entity tag without anything odd in it.
 	markTag
-	// markMade: these are the record's marks, and not the zero value.
+	// markMade: these are the marks of a block, and not the zero value.
 	markMade
 )
 
@@ -40,14 +40,6 @@ var ownFields = [...]string{"Age", "Cache-Status", "Content-Length"}
 
 // leftRuns are enough for Accept-Ranges, two stretches of content's own fields, as around a Content-Security-Policy, and Last-Modified.
 const leftRuns = 4
-
-// Prepare makes the record fit for [Cache.Hit], which leaves others to the ordinary path. Stores call it in Put, before they publish the record.
-// It does nothing the second time.
-func (r *Record) Prepare() {
-	if !r.marks.has(markMade) {
-		r.marks = markBlock(r.Fields.block)
-	}
-}
 
 // markBlock finds the marks of a block, whose lines are in the order of their names.
 func markBlock(block string) (m marks) {

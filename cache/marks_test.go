@@ -44,14 +44,13 @@ func TestMarks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &Record{Fields: NewFields(tc.header)}
-			r.Prepare()
-			if r.marks.flags != tc.flags|markMade {
-				t.Fatalf("flags %b, want %b", r.marks.flags, tc.flags|markMade)
+			if r.Fields.marks.flags != tc.flags|markMade {
+				t.Fatalf("flags %b, want %b", r.Fields.marks.flags, tc.flags|markMade)
 			}
-			if r.marks.has(markUnusual) {
+			if r.Fields.marks.has(markUnusual) {
 				return
 			}
-			checkMarks(t, r.Fields, &r.marks, tc.header)
+			checkMarks(t, r.Fields, &r.Fields.marks, tc.header)
 		})
 	}
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // Observer is told what the cache did. Its methods are called on the goroutine that did it, so they must be quick,
-// and must be safe for concurrent use. Events are passed by pointer to spare the hit path a copy: an observer must keep neither them nor their strings,
-// which may be views of a read buffer.
+// and must be safe for concurrent use. Events are passed by pointer to spare the hit path a copy: an observer must not keep them. It may keep their strings,
+// which never change; one of a hit may keep the memory of its record and of up to a hundred others.
 type Observer interface {
 	// ReadDone is called once for each request, when its answer is out or given up.
 	ReadDone(*ReadEvent)
@@ -141,6 +141,25 @@ type Note struct {
 	Key  string
 	Text string
 	Err  error
+	// Purge describes the purge of a NoteInvalidated, nil for other kinds.
+	Purge *PurgeEvent
+}
+
+// PurgeEvent describes one finished purge.
+type PurgeEvent struct {
+	// By says who asked: see PurgeOptions.By. For an unsafe request it is the method and the peer's address.
+	By string
+	// Selector is "url", "tag", "prefix", "glob", "host" or "all", or "unsafe" for what an unsafe request invalidated (RFC 9111 §4.4).
+	Selector string
+	// Value is what was selected, in readable form, at most 200 bytes. For an unsafe request it is the URL without its query.
+	Value string
+	// Soft means that records were made stale and not removed.
+	Soft bool
+	// Records is how many stored responses were reached. Counted is false if the store was not walked to its end.
+	Records int
+	Counted bool
+	// Took is the time from the request to the end.
+	Took time.Duration
 }
 
 // NopObserver does nothing; embed it to observe only some events.

@@ -22,7 +22,7 @@ func TestPackKeepsRecords(t *testing.T) {
 	full := &cache.Record{
 		Key: "key\x00variant", Primary: "key", Token: 7, StoredAt: now, Status: 200,
 		Fields:  cache.NewFields(http.Header{"Date": {"then"}, "Etag": {`"v1"`}}),
-		Trailer: cache.NewFields(http.Header{"Checksum": {"1"}}),
+		Trailer: cache.NewLines(http.Header{"Checksum": {"1"}}),
 		Body:    cache.MemoryBody([]byte("body")),
 		Life:    policy.Life{BornAt: now, FreshFor: time.Minute},
 		Tags:    []string{"a", "b"}, Partial: &cache.Partial{Start: 1, Size: 9},
@@ -77,7 +77,7 @@ func TestPackIsClosed(t *testing.T) {
 	r := &cache.Record{
 		Key: "key\x00variant", Primary: "key", StoredAt: time.Now().In(zone), Life: policy.Life{BornAt: time.Now().In(zone)},
 		Fields:  cache.NewFields(http.Header{"Date": {"then"}}),
-		Trailer: cache.NewFields(http.Header{"Checksum": {"1"}}),
+		Trailer: cache.NewLines(http.Header{"Checksum": {"1"}}),
 		Body:    cache.MemoryBody([]byte("body")),
 		Tags:    []string{"a", "b"}, Partial: &cache.Partial{Start: 1, Size: 9},
 		Index: &cache.Index{Specs: [][]string{{"Accept"}, {}}, Variants: []string{"v"}},

@@ -91,7 +91,7 @@ func (fl *flight) completed(ev *FillEvent, resp *http.Response) fill.Outcome {
 	rec.Body = MemoryBody(joined)
 	ev.Bytes = int64(len(body))
 	if adm.Store {
-		fl.commit(rec, merged)
+		fl.commit(rec, merged, nil)
 	}
 	fl.c.states.forget(fl.key)
 	fl.head = head{record: rec, status: http.StatusPartialContent, header: merged, admission: adm, at: now, outdated: fl.overtaken(merged)}
@@ -125,7 +125,7 @@ func (fl *flight) storePart(h *head, body Body) {
 	if rec.Partial.Start == 0 && rec.Body.Size() == rec.Partial.Size {
 		rec.Status, rec.Partial = http.StatusOK, nil
 	}
-	fl.commit(rec, h.header)
+	fl.commit(rec, h.header, nil)
 }
 
 // continues tells whether a part fits to the partial base, both in memory.

@@ -30,8 +30,8 @@ type read struct {
 	req    policy.Request
 	key    string
 	found  found
-	// committed is the count of commits in this key's stripe before the look-up.
-	committed uint64
+	// version is that of the key before the look-up.
+	version uint64
 	// spec overrides found.spec once a running fill showed that the key varies.
 	spec      []string
 	specKnown bool
@@ -79,7 +79,7 @@ func (rd *read) run() {
 		rd.pass(reason)
 		return
 	}
-	rd.committed = rd.c.committed[stripe(rd.key)].Load()
+	rd.version = rd.c.w.version(rd.key)
 	rd.found = rd.c.lookup(&rd.rule.settings, rd.key, rd.r.Header)
 	rd.decide()
 }
@@ -152,7 +152,10 @@ var errNoRule = errors.New("cache: no rule matches this request")
 // mustPass tells whether the cache is not concerned with this request. One of HTTP/1.0 without a Host is for no URL: no purge by URL or host could
 // reach what was stored for it.
 func (rd *read) mustPass() (policy.Reason, bool) {
-	if rd.rule.pass || rd.c.closed.Load() || rd.target.Authority == "" {
+	switch {
+	case rd.c.closed.Load():
+		return policy.ReasonClosing, true
+	case rd.rule.pass, rd.target.Authority == "":
 		return policy.ReasonRule, true
 	}
 	return policy.Pass(&rd.req, &rd.rule.settings)
@@ -197,7 +200,7 @@ func (rd *read) opened(rec *Record) bool {
 	}
 	src, err := rec.Body.Open()
 	if err != nil {
-		rd.c.store.Delete(rec.Key, rec.Token)
+		rd.c.w.discard(rec)
 		rd.c.obs.Noted(&Note{Kind: NoteStore, Key: rec.Primary, Text: "stored body can not be read; record dropped", Err: err})
 		return false
 	}

@@ -73,6 +73,8 @@ func (rd *read) followReady(fl *flight) bool {
 		rd.status.FwdStatus = h.status
 	}
 	switch {
+	case h.err == errNotBegun: //nolint:errorlint // this very one
+		rd.pass(policy.ReasonClosing)
 	case h.err != nil:
 		rd.fail(h.err, policy.ReasonOriginFailed)
 	case h.record != nil:

@@ -116,7 +116,7 @@ func (rd *read) lead(lease *fill.Lease) (answered bool) {
 func (rd *read) supersede(key fill.Key) (answered bool) {
 	var fl *flight
 	// Under the lock, so that of many readers one takes over and the others find its fill.
-	withLock(&rd.c.commits[stripe(rd.key)], func() {
+	rd.c.w.locked(rd.key, func() {
 		if old := rd.c.flights.get(key); old == nil || !old.outdated() {
 			return
 		}
@@ -137,7 +137,7 @@ func (rd *read) supersede(key fill.Key) (answered bool) {
 
 // maybeOutdated tells whether something may have been committed under this key since the first look-up.
 func (rd *read) maybeOutdated() bool {
-	return !rd.c.local || rd.c.committed[stripe(rd.key)].Load() != rd.committed
+	return !rd.c.local || rd.c.w.version(rd.key) != rd.version
 }
 
 // lookAgain judges a record that came since the last look-up; the zero verdict means that none did.
@@ -283,9 +283,9 @@ func (rd *read) join(fl *flight) (answered bool) {
 		rd.seen = nil
 		rd.found = rd.c.lookup(&rd.rule.settings, rd.key, rd.r.Header)
 		return rd.answerIfServable(rd.judgeFound())
-	case errors.Is(h.err, errNoSlot):
+	case h.err != nil && displaced(h.err):
 		rd.seen = nil
-		return false // a background fill that never ran is nobody's failure
+		return false // the next look finds what took its place
 	}
 	fl.enter()
 	defer fl.leave()

@@ -26,7 +26,7 @@ type Record struct {
 	// computes. Date is always there.
 	Fields Fields
 	// Trailer are trailer fields, if the response had any.
-	Trailer Fields
+	Trailer Lines
 	// Body is the content; empty for an index.
 	Body Body
 	// Life says how long the response may be used.
@@ -37,8 +37,6 @@ type Record struct {
 	Partial *Partial
 	// Index is set when this record only says where the variants of Key are.
 	Index *Index
-
-	marks marks
 }
 
 // Partial says which bytes of the whole representation a record's body holds.

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -34,10 +36,11 @@ func (rd *read) answer(rec *Record, result Result, why policy.Reason) {
 		return
 	}
 	h["Content-Length"] = []string{strconv.FormatInt(rec.Body.Size(), 10)}
-	rd.announceTrailer(rec.Trailer.Header())
+	trailer := rec.Trailer.Header()
+	rd.announceTrailer(slices.Sorted(maps.Keys(trailer)))
 	rd.writeHeader(rec.Status)
 	rd.sendBody(rec, 0, rec.Body.Size())
-	rd.sendTrailer(rec.Trailer.Header())
+	rd.sendTrailer(trailer)
 }
 
 // beginAnswer puts a record's fields, Age and Cache-Status into the client's header.
@@ -112,11 +115,11 @@ func clearRepresentation(h http.Header) {
 }
 
 // announceTrailer names the trailer fields that sendTrailer will send.
-func (rd *read) announceTrailer(trailer http.Header) {
-	for name := range trailer {
+func (rd *read) announceTrailer(names []string) {
+	for _, name := range names {
 		rd.w.Header().Add("Trailer", name)
 	}
-	if len(trailer) > 0 {
+	if len(names) > 0 {
 		rd.w.Header().Del("Content-Length") // HTTP/1.1 has trailers only behind a chunked body
 	}
 }
@@ -305,7 +308,7 @@ func (rd *read) stream(fl *flight) bool {
 	}
 	if rd.follows(body, start, length) {
 		rd.release()
-		rd.sendTrailer(h.trailer)
+		rd.sendTrailer(h.spool.trailerFields())
 	}
 	return true
 }
@@ -439,7 +442,7 @@ func (rd *read) takeOver(fl *flight) bool {
 	}
 	rd.release()
 	fl.dropReplaced(h)
-	rd.sendTrailer(h.trailer)
+	rd.sendTrailer(fl.tail)
 	return true
 }
 

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"net/http"
 	"sync"
 )
 
@@ -41,6 +42,7 @@ type spool struct {
 	through bool // the body is not kept any more
 	done    bool
 	err     error
+	trailer http.Header   // behind a whole body
 	wake    chan struct{} // closed when something changed; nil when nobody waits
 	readers []*spoolReader
 	first   [1]*spoolReader // room for readers: most have one
@@ -227,6 +229,21 @@ func (s *spool) finish(err error) {
 	file := s.idleFileLocked()
 	s.mu.Unlock()
 	closeFile(file)
+}
+
+// finishWhole is finish for a whole body with these trailer fields behind it, which it copies: whoever reads it may still look at its own.
+func (s *spool) finishWhole(trailer http.Header) {
+	s.mu.Lock()
+	s.trailer = trailer.Clone()
+	s.mu.Unlock()
+	s.finish(nil)
+}
+
+// trailerFields are what stands behind a body that was read to its good end. Not to be modified.
+func (s *spool) trailerFields() http.Header {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.trailer
 }
 
 // idleFileLocked gives the room back and returns the file, if nobody needs them any more.

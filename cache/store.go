@@ -21,6 +21,11 @@ type Store interface {
 	Close(ctx context.Context) error
 }
 
+// reader is the part of a store that everything but the writer has.
+type reader interface {
+	Get(key string) (*Record, bool)
+}
+
 // MemoryGetter is implemented by stores whose Get may wait for I/O, for reads that must not.
 type MemoryGetter interface {
 	// GetMemory is Get as far as memory goes: it never waits for I/O. It has all of Get's promises, and what it finds Get would find. That it finds nothing
@@ -37,8 +42,8 @@ type BodyLimiter interface {
 // UsualFields is how many bytes a BodyLimit leaves to a record's key, fields and overhead.
 const UsualFields = 5 << 10
 
-// Walker is implemented by stores that can list what they hold, for sweeps and purges. The order is undefined; records
-// put or deleted meanwhile may or may not be seen. Walking stops when f returns false. f may call Get, Put and Delete.
+// Walker lists what a store holds: a purge by prefix, pattern or host has to look at all of it. New refuses a store without. The order is undefined; records
+// put or deleted meanwhile may or may not be seen, all others are. Walking stops when f returns false. f may call Get, Put and Delete.
 type Walker interface {
 	Walk(f func(*Record) bool)
 }

@@ -25,6 +25,8 @@ var forwarded = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-
 func (p proxied) pass(rd *read) {
 	target := rd.target
 	out := &heldWriter{countedWriter: countedWriter{ResponseWriter: rd.w, rd: rd}}
+	post := rd.beginPost()
+	defer post.end()
 	proxy := &httputil.ReverseProxy{
 		Transport:  p.RoundTripper,
 		BufferPool: bufferPool{},
@@ -38,8 +40,11 @@ func (p proxied) pass(rd *read) {
 			pr.Out.Host = target.Authority
 		},
 		ModifyResponse: func(resp *http.Response) error {
-			rd.passed(resp.StatusCode, resp.Header)
-			rd.keepAnswer(resp)
+			if post != nil {
+				post.answered(resp)
+			} else {
+				rd.passed(resp.StatusCode, resp.Header)
+			}
 			out.watch(resp)
 			return nil
 		},
@@ -126,14 +131,15 @@ func (rd *read) pass(why policy.Reason) {
 	rd.up.pass(rd)
 }
 
-// passed sees the head of a passed response before it goes to the client.
-func (rd *read) passed(status int, h http.Header) {
+// passed sees the head of a passed response before it goes to the client. It returns how many entries of the log that made.
+func (rd *read) passed(status int, h http.Header) (entries int) {
 	rd.ev.Status = status
 	rd.status.FwdStatus = status
 	policy.AddCacheStatus(h, &rd.status)
 	if policy.Invalidates(rd.r.Method, status) {
-		rd.c.invalidateBy(rd.target, h)
+		return rd.c.invalidateBy(rd, h)
 	}
+	return 0
 }
 
 // passFailed answers for an upstream that failed a passed request.
@@ -154,27 +160,4 @@ func (rd *read) passFailed(err error) {
 	}
 	rd.ev.Err = err
 	rd.reject(status, policy.ReasonOriginFailed, ResultError)
-}
-
-// passHead sends a HEAD on. Its answer freshens or invalidates the stored GET: RFC 9111 §4.3.5.
-func (rd *read) passHead() {
-	rd.ev.Result = ResultMiss
-	req := rd.upstreamRequest(rd.ctx)
-	req.Method = http.MethodHead
-	req.Header = rd.passHeader()
-	sentAt := rd.start
-	resp, err := rd.up.RoundTrip(req)
-	if err != nil {
-		if rd.ctx.Err() != nil {
-			rd.clientGone()
-		}
-		rd.fail(err, policy.ReasonOriginFailed)
-		return
-	}
-	defer resp.Body.Close()
-	rd.headFreshens(resp, sentAt)
-	rd.status.FwdStatus = resp.StatusCode
-	copyHeader(rd.w.Header(), resp.Header)
-	policy.AddCacheStatus(rd.w.Header(), &rd.status)
-	rd.writeHeader(resp.StatusCode)
 }

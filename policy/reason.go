@@ -82,6 +82,8 @@ const (
 	ReasonStream
 	// ReasonNoRoom: too much memory is taken by other large bodies on their way into the store.
 	ReasonNoRoom
+	// ReasonClosing: the cache is being closed.
+	ReasonClosing
 
 	reasonCount
 )
@@ -91,7 +93,7 @@ var reasonNames = [reasonCount]string{
 	"request-no-cache", "request-max-age", "request-min-fresh", "request-max-stale", "request-no-store", "no-store", "private",
 	"set-cookie", "authorization", "vary-star", "no-freshness", "status", "method", "range", "body", "partial",
 	"only-if-cached", "too-large", "not-shareable", "key-miss", "vary-miss", "invalidated", "upgrade",
-	"rule", "bad-request", "revalidated", "condition", "origin-failed", "wait-over", "stream", "no-room",
+	"rule", "bad-request", "revalidated", "condition", "origin-failed", "wait-over", "stream", "no-room", "closing",
 }
 
 // String returns the reason's word, "" for the zero value.

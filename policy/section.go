@@ -43,6 +43,7 @@ var sections = [reasonCount]string{
 	ReasonWaitOver:             SectionOwn,
 	ReasonStream:               SectionOwn,
 	ReasonNoRoom:               SectionOwn,
+	ReasonClosing:              SectionOwn,
 }
 
 // Section names the document and section that state the reason's rule, such as "RFC 9111 §4.2.4"; [SectionOwn] for a reason that is this

@@ -42,7 +42,7 @@ func testPutGet(t *testing.T, s cache.Store) {
 func testRoundTrip(t *testing.T, s cache.Store) {
 	full := Record("rule\x00GET\x00https://example.org/ü?a=1", 1<<60, 1000)
 	full.Primary = "another primary"
-	full.Trailer = cache.NewFields(http.Header{"X-Checksum": {"1", "2"}})
+	full.Trailer = cache.NewLines(http.Header{"X-Checksum": {"1", "2"}})
 	full.Partial = &cache.Partial{Start: 10, Size: -1}
 	full.Life.Flags = 3
 	index := &cache.Record{

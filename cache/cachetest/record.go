@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/swrproxy/swrproxy/cache"
 	"github.com/swrproxy/swrproxy/policy"
@@ -100,8 +99,8 @@ func Diff(want, got *cache.Record) string {
 	if !bytes.Equal(wantBody, gotBody) {
 		return fmt.Sprintf("bodies of %d and %d bytes differ", len(wantBody), len(gotBody))
 	}
-	return cmp.Diff(w, g, cmp.Transformer("block", cache.Fields.Block),
-		cmp.Comparer(func(a, b cache.Body) bool { return true }), cmpopts.IgnoreUnexported(cache.Record{}))
+	return cmp.Diff(w, g, cmp.Transformer("block", cache.Fields.Block), cmp.Transformer("lines", cache.Lines.Block),
+		cmp.Comparer(func(a, b cache.Body) bool { return true }))
 }
 
 // syncer is implemented by stores that do work behind.

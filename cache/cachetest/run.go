@@ -48,6 +48,15 @@ func Run(t *testing.T, open Open) {
 			test(t, s)
 		})
 	}
+	for name, test := range findTests {
+		t.Run(name, func(t *testing.T) {
+			s := open(t)
+			t.Cleanup(func() { finish(t, s) })
+			if f, ok := s.(cache.Finder); ok {
+				test(t, s, f)
+			}
+		})
+	}
 }
 
 // finish checks s, closes it, and checks that it stays quiet.
@@ -81,6 +90,7 @@ func CheckInvariants(t testing.TB, s cache.Store) {
 	t.Helper()
 	settle(t, s)
 	listed := checkWalk(t, s)
+	checkFind(t, s)
 	settle(t, s) // reads may have promoted records
 	for name, st := range tiers(s) {
 		if st.Bytes > st.Max || st.Bytes < 0 {

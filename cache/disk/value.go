@@ -210,7 +210,7 @@ func (d *decoder) record() *cache.Record {
 	r.Life = d.life()
 	r.Fields = cache.FieldsOf(d.string())
 	if bits&hasTrailer != 0 {
-		r.Trailer = cache.FieldsOf(d.string())
+		r.Trailer = cache.LinesOf(d.string())
 	}
 	r.Tags = d.strings()
 	if bits&hasPartial != 0 {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/swrproxy/swrproxy/cache"
 	"github.com/swrproxy/swrproxy/cache/cachetest"
@@ -19,7 +18,7 @@ import (
 func samples() map[string]*cache.Record {
 	full := cachetest.Record("rule\x00https://example.org/ü?a=1", 1<<63, 0)
 	full.Primary = "another"
-	full.Trailer = cache.NewFields(http.Header{"X-Checksum": {"1", ""}})
+	full.Trailer = cache.NewLines(http.Header{"X-Checksum": {"1", ""}})
 	full.Partial = &cache.Partial{Start: 1 << 40, Size: -1}
 	full.Life = policy.Life{
 		BornAt: time.Unix(-5, 999_999_999).UTC(), FreshFor: policy.Forever, StaleFor: -time.Second, ErrorFor: 1,
@@ -62,8 +61,8 @@ func TestValueRoundTrip(t *testing.T) {
 }
 
 func diffRecords(a, b *cache.Record) string {
-	return cmp.Diff(a, b, cmp.Transformer("block", cache.Fields.Block),
-		cmp.Comparer(func(a, b cache.Body) bool { return a.Size() == b.Size() }), cmpopts.IgnoreUnexported(cache.Record{}))
+	return cmp.Diff(a, b, cmp.Transformer("block", cache.Fields.Block), cmp.Transformer("lines", cache.Lines.Block),
+		cmp.Comparer(func(a, b cache.Body) bool { return a.Size() == b.Size() }))
 }
 
 // The format may not change by accident: a store must read what an earlier program of the same version wrote.

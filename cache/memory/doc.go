@@ -18,6 +18,9 @@
 // costs little. One that is too large for that is counted at every Put. What ristretto drops leaves the index. While half the budget is free it is told
 // of one read in 32: to count a read costs more than the look-up.
 //
+// What has terms ([cache.Record.Terms]) is found by them: each shard has a table from term to keys, changed with the index under the shard's
+// lock. It takes about 30 bytes for each term of a record, and nothing for a record without.
+//
 // The collector looks at every object in each cycle, and a record is three. So the settler copies records that have found their place, a hundred
 // at a time, into segments, most of which are one object without a pointer to follow. A segment goes when no record in it is held any more; when
 // less than two thirds are, the rest is packed anew.

@@ -11,10 +11,13 @@ import (
 	"github.com/swrproxy/swrproxy/policy"
 )
 
+// began is when all records of plain were made: two of the same number are equal.
+var began = time.Now().UTC()
+
 // plain is a record as a plain origin makes it: 1 KiB of body, the usual fields.
 func plain(i int) *cache.Record {
-	key := fmt.Sprintf("default\x00GET\x00http\x00example.org\x00/objects/%d", i)
-	now := time.Now().UTC()
+	key := fmt.Sprintf("default\x00http://example.org/objects/%d", i)
+	now := began
 	return &cache.Record{
 		Key: key, Primary: key, Token: uint64(i), StoredAt: now, Status: http.StatusOK,
 		Fields: cache.NewFields(http.Header{

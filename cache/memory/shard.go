@@ -22,6 +22,7 @@ const (
 type shard struct {
 	mu      sync.RWMutex // guards following
 	index   index
+	terms   terms
 	recent  recent
 	changes map[uint64]*change // the latest of each key that ristretto does not know of yet
 	crowd   int                // the most that changes has held
@@ -49,7 +50,7 @@ func (sh *shard) close() {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	sh.closed = true
-	sh.index, sh.recent = index{}, recent{}
+	sh.index, sh.terms, sh.recent = index{}, terms{}, recent{}
 	clear(sh.changes)
 }
 
@@ -92,6 +93,7 @@ func (s *Store) setLocked(sh *shard, c *change, p place, have *cache.Record) {
 		s.dropLocked(sh, c.hash, have)
 	}
 	sh.index.put(c.hash, c.id, p, moving)
+	s.noteTermsLocked(sh, c.hash, s.chunks.record(p))
 	s.counts.records.Add(1)
 	s.countBytes(c.cost)
 	s.counts.unsettled.Add(c.cost)
@@ -128,6 +130,7 @@ func (s *Store) dropLocked(sh *shard, hash uint64, rec *cache.Record) {
 		s.counts.unsettled.Add(-cost)
 	}
 	sh.recent.forget(hash)
+	s.dropTermsLocked(sh, hash, rec)
 	s.forget(e.place())
 }
 

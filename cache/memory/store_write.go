@@ -7,7 +7,6 @@ import (
 // Put publishes r: the next Get of its key returns it or a newer one. A record of more than an eighth of the budget is refused if
 // ristretto does not want it: it is too large for probation.
 func (s *Store) Put(r *cache.Record) cache.PutResult {
-	r.Prepare()
 	c := &change{hash: s.hash(r.Key), cost: r.Cost(), id: s.nextID()}
 	result, queued := s.arrive(c, r)
 	if !queued {

@@ -103,7 +103,6 @@ func (s *Store) promotes(h uint64, r *cache.Record) bool {
 func (s *Store) Put(r *cache.Record) cache.PutResult {
 	st := s.stripe(maphash.String(s.seed, r.Key))
 	ticket := st.begin()
-	r.Prepare()
 	result := s.dsk.Put(r)
 	st.end(ticket, func(alone bool) { result = s.putMemory(r, result, alone) })
 	return result

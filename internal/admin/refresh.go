@@ -76,7 +76,7 @@ func (a *api) runRefresh(w http.ResponseWriter, req *http.Request, raw string) {
 		refused(w, raw, err)
 		return
 	default:
-		WriteError(w, http.StatusBadGateway, fmt.Sprintf("the origin gave no answer: %v", err))
+		WriteError(w, http.StatusBadGateway, fmt.Sprintf("the refresh failed: %v", err))
 		return
 	}
 	now, explainErr := a.cache.Explain(req)

@@ -10,8 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/metrics"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -128,6 +130,12 @@ func (o purgeOptions) measure(ctx context.Context, dir string) (*purgeResults, e
 	return res, nil
 }
 
+const (
+	// longestJob and mostMemory bound what a job takes of the machine: where each purge walks all records, a thousand a second take all of it.
+	longestJob = 10 * time.Minute
+	mostMemory = 5 << 30
+)
+
 // once runs a job in a process of its own.
 func (o purgeOptions) once(ctx context.Context, dir, job, store string) (map[string]float64, error) {
 	if err := awaitRest(ctx, time.Now().Add(o.patience)); err != nil {
@@ -140,8 +148,11 @@ func (o purgeOptions) once(ctx context.Context, dir, job, store string) (map[str
 	before, err1 := machineCPU()
 	own, err2 := childrenCPU()
 	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, longestJob)
+	defer cancel()
 	cmd := exec.CommandContext(ctx, self, "purge-job", job, store, filepath.Join(dir, "store"), o.bin)
 	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err3 := cmd.Output()
 	took := time.Since(began)
 	after, err4 := machineCPU()
@@ -173,11 +184,24 @@ func runPurgeJob(ctx context.Context, args []string) error {
 	if i < 0 {
 		return fmt.Errorf("no job %s", args[0])
 	}
+	go endAbove(mostMemory)
 	w := &workshop{store: args[1], dir: args[2], bin: args[3], figures: map[string]float64{}}
 	if err := purgeJobs[i].run(ctx, w); err != nil {
 		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(w.figures)
+}
+
+// endAbove ends this process if it takes more memory than that.
+func endAbove(most uint64) {
+	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	for range time.Tick(100 * time.Millisecond) {
+		metrics.Read(sample)
+		if n := sample[0].Value.Uint64() - sample[1].Value.Uint64(); n > most {
+			fmt.Fprintf(os.Stderr, "purge-job: %d MiB of memory are too much\n", n>>20)
+			os.Exit(1)
+		}
+	}
 }
 
 func (r *purgeResults) add(store string, figures map[string]float64) {

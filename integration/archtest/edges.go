@@ -52,6 +52,8 @@ var Edges = []Edge{
 	{"origin", "internal/hopbyhop", "what is forwarded has no fields of a connection"},
 
 	{"integration/...", "integration/proc", "tests and tools start the real binary"},
+	{"integration/bench", "cache", "what purges take is measured without a socket between"},
+	{"integration/bench", "cache/...", "the same, with either store"},
 }
 
 // Barred are imports that a package may not have at any distance, with the reason. A pattern ending in "/..." covers what is below.

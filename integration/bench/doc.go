@@ -10,6 +10,7 @@
 //	go run ./integration/bench -patience 10s          puts off and repeats runs that other processes disturb
 //	go run ./integration/bench -scenario gc-natural   the same over minutes, with collections as they come
 //	go run ./integration/bench lookup                 what a hit takes between its system calls; writes the page, too
+//	go run ./integration/bench purge                  what purges take and do to hits; takes minutes and 3 GiB of memory; writes the page, too
 //	go run ./integration/bench page                   writes docs/performance.md anew from the last figures
 //	go run ./integration/bench micro                  Go benchmarks, compared by benchstat with base.txt
 //	go run ./integration/bench micro -save            the same, as the new base.txt

@@ -57,6 +57,10 @@ func run(ctx context.Context, here string, args []string) error {
 		return micro(ctx, here, args[1:])
 	case what == "lookup":
 		return lookup(ctx, here)
+	case what == "purge":
+		return purges(ctx, here, args[1:])
+	case what == "purge-job":
+		return runPurgeJob(ctx, args[1:])
 	case what == "page":
 		return rewrite(here)
 	case what == "crowd" && len(args) > 1:

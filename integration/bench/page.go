@@ -18,6 +18,7 @@ type page struct {
 	last          []result
 	machine       string
 	lookups       string
+	purges        string
 }
 
 // openPage reads the last figures.
@@ -25,6 +26,9 @@ func openPage(o options) (*page, error) {
 	p := &page{file: o.page, results: o.results, machine: machine()}
 	var err error
 	if p.lookups, err = lookups(o.here); err != nil {
+		return nil, err
+	}
+	if p.purges, err = purgesOnPage(o.here); err != nil {
 		return nil, err
 	}
 	if o.results == "" {
@@ -85,7 +89,7 @@ func (p *page) text() string {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", s.title, j.than, j.wanted(), j.figure(), j.verdict(), j.figureCPU())
 		}
 	}
-	b.WriteString("\n" + p.lookups + "## Machine\n\n" + p.machine + "\n## Figures\n\n")
+	b.WriteString("\n" + p.lookups + p.purges + "## Machine\n\n" + p.machine + "\n## Figures\n\n")
 	for _, r := range p.last {
 		b.WriteString(table(r) + "\n")
 	}

@@ -26,16 +26,16 @@ func Tagged(key string, token uint64, tags ...string) *cache.Record {
 	return r
 }
 
-// variant is a record that is found by its URL, whose plain key is url.
-func variant(url, name string, token uint64) *cache.Record {
-	r := Tagged(url+"\x00\xff"+name, token)
+// Variant is Tagged for a variant of a URL, by which it is found as well; url is the plain key.
+func Variant(url, name string, token uint64, tags ...string) *cache.Record {
+	r := Tagged(url+"\x00\xff"+name, token, tags...)
 	r.Primary = url
 	return r
 }
 
 // urlTermOf is what all variants of a URL are found by.
 func urlTermOf(url string) string {
-	return slices.Collect(variant(url, "any", 1).Terms())[0]
+	return slices.Collect(Variant(url, "any", 1).Terms())[0]
 }
 
 // wantFound checks the keys that a term finds, each once.
@@ -73,9 +73,9 @@ func testFind(t *testing.T, s cache.Store, f cache.Finder) {
 		func() { s.Put(Tagged("k1", 4)); wantFound(t, f, "c"); wantFound(t, f, "b", "k2") },
 		func() { s.Put(Tagged(findURL, 5)); wantFound(t, f, urlTermOf(findURL)) },
 		func() {
-			s.Put(variant(findURL, "gzip", 6))
-			s.Put(variant(findURL, "br", 7))
-			s.Put(variant(findURL+"2", "br", 8))
+			s.Put(Variant(findURL, "gzip", 6))
+			s.Put(Variant(findURL, "br", 7))
+			s.Put(Variant(findURL+"2", "br", 8))
 			wantFound(t, f, urlTermOf(findURL), findURL+"\x00\xffgzip", findURL+"\x00\xffbr")
 		},
 		func() {
@@ -98,7 +98,7 @@ func testFindWhole(t *testing.T, s cache.Store, f cache.Finder) {
 	for i, term := range terms[:len(terms)-1] {
 		s.Put(Tagged(fmt.Sprint("k", i), uint64(i+1), term))
 	}
-	s.Put(variant(findURL, "gzip", 100))
+	s.Put(Variant(findURL, "gzip", 100))
 	for range 2 {
 		for i, term := range terms[:len(terms)-1] {
 			wantFound(t, f, term, fmt.Sprint("k", i))

@@ -18,8 +18,8 @@
 // costs little. One that is too large for that is counted at every Put. What ristretto drops leaves the index. While half the budget is free it is told
 // of one read in 32: to count a read costs more than the look-up.
 //
-// What has terms ([cache.Record.Terms]) is found by them: each shard has a table from term to keys, changed with the index under the shard's
-// lock. It takes about 30 bytes for each term of a record, and nothing for a record without.
+// What has terms ([cache.Record.Terms]) is found by them: each term has a list of keys, changed with the index under the shard's
+// lock. It takes about 18 bytes for each term of a record, and nothing for a record without.
 //
 // The collector looks at every object in each cycle, and a record is three. So the settler copies records that have found their place, a hundred
 // at a time, into segments, most of which are one object without a pointer to follow. A segment goes when no record in it is held any more; when
@@ -36,7 +36,8 @@
 //
 // All methods are safe for concurrent use, Close included. Get takes one read lock of 64 and does not allocate; it waits for no I/O
 // and for no other goroutine's work beyond a change of the index. Put waits for the settler when arrivals exceed an eighth of the
-// budget, and for a record that is as large. The order of locks is settling, shard, ristretto's own; queue and chunks are leaves.
+// budget, and for a record that is as large. The order of locks is settling, shard, ristretto's own; queue, chunks and the
+// lists of terms are leaves.
 //
 // # Errors
 //

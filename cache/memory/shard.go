@@ -22,7 +22,6 @@ const (
 type shard struct {
 	mu      sync.RWMutex // guards following
 	index   index
-	terms   terms
 	recent  recent
 	changes map[uint64]*change // the latest of each key that ristretto does not know of yet
 	crowd   int                // the most that changes has held
@@ -50,7 +49,7 @@ func (sh *shard) close() {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	sh.closed = true
-	sh.index, sh.terms, sh.recent = index{}, terms{}, recent{}
+	sh.index, sh.recent = index{}, recent{}
 	clear(sh.changes)
 }
 
@@ -89,11 +88,11 @@ func (s *Store) peekLocked(sh *shard, hash uint64) *cache.Record {
 
 // setLocked makes what c brought to a place the record of its hash. The caller has peeked: have is what it replaces, nil for nothing.
 func (s *Store) setLocked(sh *shard, c *change, p place, have *cache.Record) {
+	s.changeTermsLocked(c.hash, have, s.chunks.record(p))
 	if have != nil {
 		s.dropLocked(sh, c.hash, have)
 	}
 	sh.index.put(c.hash, c.id, p, moving)
-	s.noteTermsLocked(sh, c.hash, s.chunks.record(p))
 	s.counts.records.Add(1)
 	s.countBytes(c.cost)
 	s.counts.unsettled.Add(c.cost)
@@ -117,6 +116,7 @@ func (s *Store) loseLocked(sh *shard, e *entry, why *atomic.Int64) {
 
 // removeLocked forgets rec, the record of its hash.
 func (s *Store) removeLocked(sh *shard, hash uint64, rec *cache.Record) {
+	s.changeTermsLocked(hash, rec, nil)
 	s.dropLocked(sh, hash, rec)
 	sh.index.remove(hash)
 }
@@ -130,7 +130,6 @@ func (s *Store) dropLocked(sh *shard, hash uint64, rec *cache.Record) {
 		s.counts.unsettled.Add(-cost)
 	}
 	sh.recent.forget(hash)
-	s.dropTermsLocked(sh, hash, rec)
 	s.forget(e.place())
 }
 

@@ -35,6 +35,7 @@ type Store struct {
 	tier   *ristretto.Cache[uint64, asset]
 	sizes  sizes
 	shards [numShards]shard
+	terms  termLists
 	counts counters
 	tight  atomic.Bool // records compete for room, or soon will
 
@@ -83,6 +84,7 @@ func (s *Store) Close(context.Context) error {
 		for i := range s.shards {
 			s.shards[i].close()
 		}
+		s.terms.clear()
 		s.settle.stop()
 		s.tier.Close()
 	})

@@ -68,12 +68,14 @@ func (s *Store) appendAll(list []*cache.Record, sh *shard) []*cache.Record {
 
 // latest returns what took the place of r meanwhile, r itself if nothing did, nil if it was deleted: a record that is replaced during a walk must
 // not slip through it.
-func (s *Store) latest(r *cache.Record) *cache.Record {
-	h := s.hash(r.Key)
-	sh := s.shard(h)
+func (s *Store) latest(r *cache.Record) *cache.Record { return s.holding(s.hash(r.Key)) }
+
+// holding returns what a hash holds now, nil if nothing. It does not count as a use.
+func (s *Store) holding(hash uint64) *cache.Record {
+	sh := s.shard(hash)
 	sh.mu.RLock()
 	defer sh.mu.RUnlock()
-	return s.peekLocked(sh, h)
+	return s.peekLocked(sh, hash)
 }
 
 // Stats returns the store's counters and gauges.

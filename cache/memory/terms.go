@@ -3,268 +3,248 @@ package memory
 import (
 	"hash/maphash"
 	"math/bits"
+	"slices"
+	"sync"
 
 	"github.com/swrproxy/swrproxy/cache"
 )
 
-// Find calls f with each record that has the term until it returns false. It holds no lock meanwhile.
-func (s *Store) Find(term string, f func(*cache.Record) bool) {
-	t := s.hashTerm(term)
-	var list []uint64
-	for i := range s.shards {
-		list = s.shards[i].found(list[:0], t)
-		for _, h := range list {
-			r := s.holding(h)
-			if r != nil && hasTerm(r, term) && !f(r) {
-				return
-			}
+// termLists are the terms of all records, those of one term in one list. Changes are made under the lock of the key's shard, so that a list agrees with the
+// index; in the order of locks a list comes behind a shard.
+type termLists [numShards]termList
+
+type termList struct {
+	mu    sync.RWMutex // guards following
+	terms terms
+}
+
+func (ls *termLists) of(term termID) *termList { return &ls[term%numShards] }
+
+func (l *termList) add(p pair) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.terms.add(p)
+}
+
+func (l *termList) remove(p pair) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.terms.remove(p)
+}
+
+func (l *termList) read(from pair, list []uint64) (found []uint64, next pair, more bool) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.terms.read(from, list)
+}
+
+// clear forgets all terms. The shards are closed.
+func (ls *termLists) clear() {
+	for i := range ls {
+		l := &ls[i]
+		l.mu.Lock()
+		l.terms = terms{}
+		l.mu.Unlock()
+	}
+}
+
+// change makes the key of hash have the terms of now in place of those of was. Both are sorted, without doubles.
+func (ls *termLists) change(hash uint64, was, now []termID) {
+	for len(was) > 0 || len(now) > 0 {
+		switch {
+		case len(was) == 0 || len(now) > 0 && now[0] < was[0]:
+			ls.of(now[0]).add(newPair(now[0], hash))
+			now = now[1:]
+		case len(now) == 0 || was[0] < now[0]:
+			ls.of(was[0]).remove(newPair(was[0], hash))
+			was = was[1:]
+		default:
+			was, now = was[1:], now[1:]
 		}
 	}
 }
 
-// found appends the hashes of the keys of a shard's records with a term.
-func (sh *shard) found(list []uint64, term termID) []uint64 {
-	sh.mu.RLock()
-	defer sh.mu.RUnlock()
-	return sh.terms.appendKeys(list, term)
+// terms says which keys have which terms: a set of pairs of hashes. It holds no strings: a reader compares the record's own terms. The pairs
+// are in leaves, each of which has those from its bound to the next one's, in no order. So a change costs a search among the bounds and one leaf, however
+// much is held and however many keys share a term; and a reader that goes from leaf to leaf needs to remember no more than the pair that is next. It
+// grows and shrinks by a leaf at a time, and takes about 18 bytes for a pair. Guarded by the list's lock.
+type terms struct {
+	bounds []pair   // sorted; the first is the least that there is
+	leaves [][]pair // as many
 }
 
-// holding returns what a hash holds now, nil if nothing.
-func (s *Store) holding(h uint64) *cache.Record {
-	sh := s.shard(h)
-	sh.mu.RLock()
-	defer sh.mu.RUnlock()
-	return s.peekLocked(sh, h)
+// pair is a key that has a term. It takes 12 bytes: half words need less alignment.
+type pair struct {
+	term termID
+	key  [2]uint32 // the two halves of its hash
 }
 
-func hasTerm(r *cache.Record, term string) bool {
-	for t := range r.Terms() {
-		if t == term {
-			return true
-		}
-	}
-	return false
-}
-
-// termID is the hash of a term. Terms with the same one share a list: whoever finds a key there compares the record's own.
+// termID is the hash of a term.
 type termID uint32
 
-func (s *Store) hashTerm(term string) termID { return termID(maphash.String(s.seed, term) >> 32) }
+const (
+	// leafLen is how many pairs a leaf has at most. More make a removal slower, which looks at all of them, and fewer the search.
+	leafLen = 64
+	// joinLen is what two neighbours have together at most when they are made one: well below leafLen, so that this is not undone at once.
+	joinLen = leafLen * 3 / 4
+)
 
-// noteTermsLocked makes a record that comes into the index findable by its terms, dropTermsLocked undoes it.
-func (s *Store) noteTermsLocked(sh *shard, hash uint64, rec *cache.Record) {
-	for term := range rec.Terms() {
-		sh.terms.add(s.hashTerm(term), hash)
+func newPair(term termID, hash uint64) pair {
+	return pair{term, [2]uint32{uint32(hash >> 32), uint32(hash)}}
+}
+
+func (p pair) hash() uint64 { return uint64(p.key[0])<<32 | uint64(p.key[1]) }
+
+// before is 1 if p is before q in the order of bounds, else 0. A branch on it would be mispredicted every other time, which costs more than the rest of a
+// search does.
+func (p pair) before(q pair) int {
+	_, less := bits.Sub64(uint64(p.key[1]), uint64(q.key[1]), 0)
+	_, less = bits.Sub64(uint64(p.term)<<32|uint64(p.key[0]), uint64(q.term)<<32|uint64(q.key[0]), less)
+	return int(less)
+}
+
+// leafOf is the number of the leaf to which a pair belongs. There is one at least.
+func (t *terms) leafOf(p pair) int {
+	at := 0
+	for n := len(t.bounds); n > 1; {
+		half := n / 2
+		at += half & (p.before(t.bounds[at+half]) - 1) // unless it is before
+		n -= half
 	}
+	return at
 }
 
-func (s *Store) dropTermsLocked(sh *shard, hash uint64, rec *cache.Record) {
-	for term := range rec.Terms() {
-		sh.terms.remove(s.hashTerm(term), hash)
+// add adds a pair that is not there.
+func (t *terms) add(p pair) {
+	if len(t.leaves) == 0 {
+		t.bounds, t.leaves = []pair{{}}, [][]pair{nil}
 	}
+	i := t.leafOf(p)
+	if len(t.leaves[i]) == leafLen {
+		t.split(i)
+		i = t.leafOf(p)
+	}
+	t.leaves[i] = append(t.leaves[i], p)
 }
 
-// terms says which keys of one shard have a term: for each term a list of nodes, linked both ways, and a table by which the node of a term and a key is found
-// without going through the list. There is no pointer in it, and no string: who finds a key compares the record's own terms. A key with one term takes 30 to 40
-// bytes, 15 to 19 more if nobody shares its term. Guarded by the shard's lock.
-type terms struct {
-	nodes []node // from 1; nodes[0].next is the first of the free ones
-	live  int    // how many are in use
-	pairs table  // node numbers by term and key
-	heads table  // node numbers of the first of each list, by term
-}
-
-// node is one key that has one term. It takes 20 bytes: half words need less alignment.
-type node struct {
-	key        [2]uint32
-	term       termID
-	next, prev uint32
-}
-
-func split(h uint64) [2]uint32  { return [2]uint32{uint32(h >> 32), uint32(h)} }
-func joined(w [2]uint32) uint64 { return uint64(w[0])<<32 | uint64(w[1]) }
-
-// pairHash is where the search for a term and a key begins.
-func pairHash(term termID, key uint64) uint64 {
-	return bits.RotateLeft64(spread(term), 32) ^ key<<shardBits
-}
-
-func (t *terms) pairAt(i uint32) uint64 {
-	n := &t.nodes[i]
-	return pairHash(n.term, joined(n.key))
-}
-
-func (t *terms) headAt(i uint32) uint64 { return spread(t.nodes[i].term) }
-
-// spread makes all bits of a term's hash count for its place.
-func spread(term termID) uint64 { return uint64(term) * 0x9e3779b97f4a7c15 }
-
-func (t *terms) pair(term termID, key uint64) int {
-	want := split(key)
-	return t.pairs.find(pairHash(term, key), func(i uint32) bool { return t.nodes[i].key == want && t.nodes[i].term == term })
-}
-
-func (t *terms) head(term termID) int {
-	return t.heads.find(spread(term), func(i uint32) bool { return t.nodes[i].term == term })
-}
-
-// add notes that a key has a term. The second time changes nothing.
-func (t *terms) add(term termID, key uint64) {
-	if t.pair(term, key) >= 0 {
+// remove removes a pair, if it is there.
+func (t *terms) remove(p pair) {
+	if len(t.leaves) == 0 {
 		return
 	}
-	i := t.take()
-	t.nodes[i] = node{key: split(key), term: term}
-	if at := t.head(term); at >= 0 {
-		first := t.heads.slots[at]
-		t.nodes[i].next, t.nodes[first].prev = first, i
-		t.heads.slots[at] = i
-	} else {
-		t.heads.put(spread(term), i, t.headAt)
-	}
-	t.pairs.put(pairHash(term, key), i, t.pairAt)
-}
-
-// remove notes that a key has a term no more.
-func (t *terms) remove(term termID, key uint64) {
-	at := t.pair(term, key)
+	i := t.leafOf(p)
+	leaf := t.leaves[i]
+	at := indexOf(leaf, p)
 	if at < 0 {
 		return
 	}
-	i := t.pairs.slots[at]
-	n := t.nodes[i]
-	t.pairs.remove(at, t.pairAt)
-	switch head := t.head(term); {
-	case n.prev != 0:
-		t.nodes[n.prev].next = n.next
-	case n.next != 0:
-		t.heads.slots[head] = n.next
-	default:
-		t.heads.remove(head, t.headAt)
-	}
-	if n.next != 0 {
-		t.nodes[n.next].prev = n.prev
-	}
-	t.give(i)
-}
-
-func (t *terms) appendKeys(list []uint64, term termID) []uint64 {
-	at := t.head(term)
-	if at < 0 {
-		return list
-	}
-	for i := t.heads.slots[at]; i != 0; i = t.nodes[i].next {
-		list = append(list, joined(t.nodes[i].key))
-	}
-	return list
-}
-
-// take returns the number of a node that is not in use.
-func (t *terms) take() uint32 {
-	if len(t.nodes) == 0 {
-		t.nodes = make([]node, 1, minNodes)
-	}
-	t.live++
-	if i := t.nodes[0].next; i != 0 {
-		t.nodes[0].next = t.nodes[i].next
-		return i
-	}
-	if len(t.nodes) == cap(t.nodes) {
-		t.nodes = append(make([]node, 0, cap(t.nodes)+cap(t.nodes)/4), t.nodes...)
-	}
-	t.nodes = append(t.nodes, node{})
-	return uint32(len(t.nodes) - 1)
-}
-
-const minNodes = 16
-
-// give puts a node back. When few are left in use all of it is made anew, so that what a crowd took is not kept.
-func (t *terms) give(i uint32) {
-	t.nodes[i] = node{next: t.nodes[0].next}
-	t.nodes[0].next = i
-	if t.live--; len(t.nodes) > 4*minNodes && t.live < len(t.nodes)/4 {
-		t.shrink()
+	last := len(leaf) - 1
+	leaf[at] = leaf[last]
+	t.leaves[i] = leaf[:last]
+	switch {
+	case len(t.leaves) == 1 && last == 0:
+		*t = terms{}
+	case i > 0 && last+len(t.leaves[i-1]) <= joinLen:
+		t.join(i - 1)
+	case i+1 < len(t.leaves) && last+len(t.leaves[i+1]) <= joinLen:
+		t.join(i)
 	}
 }
 
-func (t *terms) shrink() {
-	old := t.nodes
-	*t = terms{nodes: make([]node, 1, max(minNodes, t.live+t.live/4))}
-	free := make([]bool, len(old))
-	for i := old[0].next; i != 0; i = old[i].next {
-		free[i] = true
-	}
-	for i := 1; i < len(old); i++ {
-		if !free[i] {
-			t.add(old[i].term, joined(old[i].key))
-		}
-	}
-}
-
-// table holds node numbers by a hash that the nodes tell, 0 where it is empty; it is probed linearly.
-type table struct {
-	slots []uint32
-	used  int
-}
-
-// find returns where the number is that is wanted, −1 if there is none. home is its hash.
-func (t *table) find(home uint64, wanted func(uint32) bool) int {
-	if len(t.slots) == 0 {
-		return -1
-	}
-	for at := t.home(home); t.slots[at] != 0; at = t.next(at) {
-		if wanted(t.slots[at]) {
-			return at
+// indexOf is where a pair is in a leaf, −1 if it is not there. It looks at the half of the hash that hardly any two pairs of a leaf share.
+func indexOf(leaf []pair, p pair) int {
+	for i := range leaf {
+		if leaf[i].key[1] == p.key[1] && leaf[i] == p {
+			return i
 		}
 	}
 	return -1
 }
 
-func (t *table) home(hash uint64) int {
-	hi, _ := bits.Mul64(hash, uint64(len(t.slots)))
-	return int(hi)
-}
-
-func (t *table) next(at int) int {
-	if at++; at < len(t.slots) {
-		return at
+// split moves a part of a full leaf into a new one behind it.
+func (t *terms) split(i int) {
+	leaf := t.leaves[i]
+	bound := middleOf(leaf)
+	high := make([]pair, leafLen)
+	low, n := leaf, 0 // n are low
+	for j, p := range leaf {
+		low[n], high[j-n] = p, p
+		n += p.before(bound)
 	}
-	return 0
+	t.leaves[i] = low[:n]
+	t.bounds = slices.Insert(t.bounds, i+1, bound)
+	t.leaves = slices.Insert(t.leaves, i+1, high[:len(leaf)-n])
 }
 
-// put adds a number that is not there. hashOf tells the hash of those that are.
-func (t *table) put(hash uint64, i uint32, hashOf func(uint32) uint64) {
-	if (t.used+1)*maxUsedOf > len(t.slots)*maxUsed {
-		old := t.slots
-		t.slots = make([]uint32, max(minEntries, len(old)+len(old)/4))
-		for _, j := range old {
-			if j != 0 {
-				t.set(hashOf(j), j)
+// middleOf is a pair of a leaf that a quarter of them at least is before, and a quarter not. Half of the pairs are such, for none is there twice.
+func middleOf(leaf []pair) pair {
+	for _, p := range leaf {
+		before := 0
+		for _, q := range leaf {
+			before += q.before(p)
+		}
+		if before >= len(leaf)/4 && before <= len(leaf)*3/4 {
+			return p
+		}
+	}
+	panic("memory: a pair is in the index of terms twice")
+}
+
+// join moves what the next leaf has into a leaf, and removes that.
+func (t *terms) join(i int) {
+	t.leaves[i] = append(t.leaves[i], t.leaves[i+1]...)
+	t.bounds = slices.Delete(t.bounds, i+1, i+2)
+	t.leaves = slices.Delete(t.leaves, i+1, i+2)
+	if len(t.leaves) < cap(t.leaves)/4 {
+		t.bounds, t.leaves = slices.Clone(t.bounds), slices.Clone(t.leaves)
+	}
+}
+
+// read appends the hashes of keys that have the term of from, from there on, leaf by leaf while there is room for all of one. It returns the pair to go on
+// from, if there may be more. Whatever changes until then, what stays is read once.
+func (t *terms) read(from pair, list []uint64) (found []uint64, next pair, more bool) {
+	if len(t.leaves) == 0 {
+		return list, pair{}, false
+	}
+	for i := t.leafOf(from); ; i++ {
+		for _, p := range t.leaves[i] {
+			if p.term == from.term && p.before(from) == 0 {
+				list = append(list, p.hash())
 			}
 		}
-	}
-	t.used++
-	t.set(hash, i)
-}
-
-func (t *table) set(hash uint64, i uint32) {
-	at := t.home(hash)
-	for t.slots[at] != 0 {
-		at = t.next(at)
-	}
-	t.slots[at] = i
-}
-
-// remove empties a place, and moves those behind it that were displaced by it.
-func (t *table) remove(free int, hashOf func(uint32) uint64) {
-	t.used--
-	t.slots[free] = 0
-	for at := t.next(free); t.slots[at] != 0; at = t.next(at) {
-		if n := len(t.slots); (at-t.home(hashOf(t.slots[at]))+n)%n >= (at-free+n)%n {
-			t.slots[free], t.slots[at] = t.slots[at], 0
-			free = at
+		if i+1 == len(t.bounds) || t.bounds[i+1].term > from.term {
+			return list, pair{}, false
+		}
+		if cap(list)-len(list) < leafLen {
+			return list, t.bounds[i+1], true
 		}
 	}
 }
 
-var _ cache.Finder = (*Store)(nil)
+func (s *Store) termID(term string) termID {
+	return termID(maphash.String(s.seed, term) >> 32)
+}
+
+// usualTerms is how many terms a record may have whose hashes need no allocation.
+const usualTerms = 32
+
+// appendTermIDs appends the hashes of a record's terms, sorted and without doubles; none for nil.
+func (s *Store) appendTermIDs(ids []termID, r *cache.Record) []termID {
+	if r == nil {
+		return ids
+	}
+	for term := range r.Terms() {
+		ids = append(ids, s.termID(term))
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// changeTermsLocked makes the record that hash comes to hold found by its terms, and what it held no more. Either is nil for nothing.
+func (s *Store) changeTermsLocked(hash uint64, was, now *cache.Record) {
+	if was != nil && now != nil && was.Key == now.Key && was.Primary == now.Primary && slices.Equal(was.Tags, now.Tags) {
+		return
+	}
+	var before, after [usualTerms]termID
+	s.terms.change(hash, s.appendTermIDs(before[:0], was), s.appendTermIDs(after[:0], now))
+}

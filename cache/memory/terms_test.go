@@ -218,6 +218,8 @@ func TestTermsReadDuringChanges(t *testing.T) {
 // checkTerms checks that the terms are those of the records in the index.
 func checkTerms(t testing.TB, s *Store) {
 	t.Helper()
+	s.settle.passMu.Lock() // it packs records
+	defer s.settle.passMu.Unlock()
 	want, held := map[pair]bool{}, map[pair]bool{}
 	for i := range s.shards {
 		sh := &s.shards[i]

@@ -10,6 +10,8 @@
 //		})
 //	}
 //
+// Stores that implement [cache.Finder] are tested as such by Run, those that implement [cache.Journal] by [RunJournal].
+//
 // Each test opens a store of its own. When it is over the suite checks the store's invariants, closes it, and checks that a closed
 // store refuses quietly. Random tests print their seed; set CACHETEST_SEED to repeat one.
 //

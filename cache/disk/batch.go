@@ -205,6 +205,9 @@ func (t *txn) apply(items []item) error {
 }
 
 func (t *txn) applyOne(it item) error {
+	if it.o.note != nil {
+		return t.note(it.o.note)
+	}
 	adopts := it.same || it.o.body != nil && (it.o.kept == nil || it.o.kept.owned)
 	if it.o.rec == nil || it.gone || adopts && !t.has(it.ref) {
 		return t.remove(it.o.hash, 0)
@@ -214,5 +217,5 @@ func (t *txn) applyOne(it item) error {
 			return err
 		}
 	}
-	return t.insert(it.o.hash, it.o.rec, it.ref, it.content)
+	return t.insert(it)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"go.etcd.io/bbolt"
@@ -19,7 +20,10 @@ type Report struct {
 	Records, Bytes int64
 	// Orphans is how many body files no record owns; they are removed after the next start.
 	Orphans int64
-	// Problems says what is wrong: with bbolt's pages, records, bodies. A store that opens would drop what they name.
+	// Stale is how many entries of the index of terms find nothing, as those of damaged records that were dropped. They cost their room alone.
+	Stale int64
+	// Problems says what is wrong: with bbolt's pages, records, bodies, the index of terms. A store that opens would drop records that are
+	// damaged; one that the index of terms lacks may be missed by a purge.
 	Problems []string
 }
 
@@ -67,12 +71,12 @@ func openToRead(path string) (*Store, error) {
 	if s.lockFile, err = lock(path, o.LockWait); err != nil {
 		return nil, err
 	}
-	db, st, err := openIndex(path, o.Max, 0)
+	ix, err := openIndex(path, o.Max, 0, nil)
 	if err != nil {
 		_ = s.lockFile.Close() // nothing was written
 		return nil, err
 	}
-	s.adopt(db, st)
+	s.adopt(ix)
 	s.verified.first = ^uint64(0) // nothing is taken on trust
 	return s, nil
 }
@@ -107,9 +111,14 @@ func (s *Store) offline(f func(*bbolt.Tx) error) error {
 }
 
 func (s *Store) checkRecords(ctx context.Context, rep *Report) error {
+	pending := s.pending.Load().all()
 	return s.offline(func(tx *bbolt.Tx) error {
+		terms := groups{tx.Bucket(bucketTerms), byBoth}
+		for range byBoth.present(sourceOf(pending), terms.from(pair{}).next) {
+			rep.Stale++ // until its record is found
+		}
 		for h, l := range locations(tx, 0) {
-			if err := s.checkRecord(tx, h, l, rep); err != nil {
+			if err := s.checkRecord(tx, h, l, pending, rep); err != nil {
 				rep.problem("record %016x: %v", h, err)
 			}
 			if ctx.Err() != nil {
@@ -120,7 +129,7 @@ func (s *Store) checkRecords(ctx context.Context, rep *Report) error {
 	})
 }
 
-func (s *Store) checkRecord(tx *bbolt.Tx, h uint64, l location, rep *Report) error {
+func (s *Store) checkRecord(tx *bbolt.Tx, h uint64, l location, pending []pair, rep *Report) error {
 	v, err := valueAt(tx, l, h)
 	if err != nil {
 		return err
@@ -137,7 +146,28 @@ func (s *Store) checkRecord(tx *bbolt.Tx, h uint64, l location, rep *Report) err
 	if l.file() != (head.body.kind == bodyFile) {
 		return fmt.Errorf("%w: in the wrong order of use", errDamaged)
 	}
+	if err := s.checkTerms(tx, r, h, pending, rep); err != nil {
+		return err
+	}
 	return s.checkBody(tx, head.body)
+}
+
+// checkTerms tells whether the index lists r by each of its terms.
+func (s *Store) checkTerms(tx *bbolt.Tx, r *cache.Record, h uint64, pending []pair, rep *Report) error {
+	terms := groups{tx.Bucket(bucketTerms), byBoth}
+	list := termsOf(s.seed, r)
+	slices.Sort(list)
+	for _, term := range slices.Compact(list) {
+		p, ok := terms.lookup(pair{term, h})
+		if i, newer := slices.BinarySearchFunc(pending, pair{term, h}, byBoth.compare); newer {
+			p, ok = pending[i], true
+		}
+		if !ok || byBoth.gone(p) {
+			return fmt.Errorf("%w: the index lacks one of its tags or its URL", errDamaged)
+		}
+		rep.Stale--
+	}
+	return nil
 }
 
 func (s *Store) checkBody(tx *bbolt.Tx, b ref) error {

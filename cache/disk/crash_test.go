@@ -24,6 +24,7 @@ const (
 	roundsEnv = "SWRPROXY_CRASH_ROUNDS"
 
 	crashKeys   = 60
+	crashPeriod = 50 // tokens from one invalidation to the next
 	crashBudget = 96 << 20
 )
 
@@ -37,16 +38,36 @@ func TestCrashChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, inv := range s.Invalidations() {
+		crashPurge(s, inv.Seq)
+	}
 	token := s.MaxToken()
 	for ; ; token++ {
-		if token%50 == 0 {
+		if token%crashPeriod == 0 {
+			s.SaveInvalidation(cache.Invalidation{Seq: token})
 			if err := s.Sync(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			fmt.Println("safe", token)
+			crashPurge(s, token)
 		}
 		crashPut(t, s, token+1)
 	}
+}
+
+// crashPurge removes what an invalidation reaches, in place of a walk, and then the invalidation.
+func crashPurge(s *Store, seq uint64) {
+	for _, key := range crashReached(seq) {
+		s.Delete(key, seq)
+	}
+	s.DropInvalidation(seq)
+}
+
+func crashReached(seq uint64) (keys []string) {
+	for i := range uint64(20) {
+		keys = append(keys, crashKey(seq+i))
+	}
+	return keys
 }
 
 // crashAtEnv names the step before which the child kills itself at some time, as a number; "" leaves it to the parent.
@@ -77,6 +98,9 @@ func suicide(t *testing.T) func(fault) error {
 // crashPut puts one record, one of three large ones by way of a spool.
 func crashPut(t *testing.T, s *Store, token uint64) {
 	r := cachetest.Record(crashKey(token), token, crashSize())
+	for i := range token % 13 { // enough to have the index of terms settled all the time
+		r.Tags = append(r.Tags, fmt.Sprint("tag/", (token*31+i*i)%199))
+	}
 	if r.Body.Size() > 1<<20 {
 		sp := spooled(t, s, r)
 		defer sp.Close()
@@ -104,7 +128,8 @@ func crashSize() int {
 }
 
 // TestCrash kills a process in the middle of its writes, again and again: the store opens by itself each time, every body in it is
-// whole, nothing is older than what was said to be safe, and most keys are there.
+// whole, nothing is older than what was said to be safe, most keys are there, each is found by all its terms, and what an invalidation
+// reached is gone or the invalidation is there.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	rounds := 8
@@ -177,6 +202,8 @@ func verifyCrashed(t *testing.T, dir string, safe uint64) (records int, bodies i
 	if got := s.MaxToken(); got < safe {
 		t.Errorf("MaxToken %d, but %d was safe", got, safe)
 	}
+	verifyPurged(t, s, safe)
+	cachetest.CheckInvariants(t, s)
 	for i := range uint64(crashKeys) {
 		r, ok := s.Get(crashKey(i))
 		if !ok {
@@ -207,6 +234,23 @@ func verifyCrashed(t *testing.T, dir string, safe uint64) (records int, bodies i
 		t.Logf("%d orphans not yet collected", rep.Orphans)
 	}
 	return records, bodies
+}
+
+// verifyPurged looks at the latest invalidation. Those before it were dropped, and that was safe.
+func verifyPurged(t *testing.T, s *Store, safe uint64) {
+	t.Helper()
+	seq := s.MaxToken() / crashPeriod * crashPeriod
+	pending := false
+	for _, inv := range s.Invalidations() {
+		if pending = inv.Seq == seq; inv.Seq < safe {
+			t.Errorf("invalidation %d is there, but %d was safe", inv.Seq, safe)
+		}
+	}
+	for _, key := range crashReached(seq) {
+		if r, ok := s.Get(key); ok && r.Token <= seq && !pending {
+			t.Errorf("%q, token %d: invalidation %d is gone before it", key, r.Token, seq)
+		}
+	}
 }
 
 // A body whose reader is slow stays whole while its record is replaced, evicted or deleted.

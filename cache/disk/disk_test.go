@@ -18,6 +18,12 @@ func TestContract(t *testing.T) {
 	})
 }
 
+func TestJournal(t *testing.T) {
+	cachetest.RunJournal(t, func(t *testing.T, dir string) cachetest.JournalStore {
+		return open(t, Options{Path: dir, Max: cachetest.Budget})
+	})
+}
+
 // open opens a store in a directory of the test's own unless o names one. The test's end closes it and checks it.
 func open(t testing.TB, o Options) *Store {
 	t.Helper()
@@ -51,6 +57,9 @@ func wantSound(t testing.TB, path string) Report {
 	}
 	for _, p := range rep.Problems {
 		t.Errorf("Check: %s", p)
+	}
+	if rep.Stale != 0 {
+		t.Errorf("%d stale", rep.Stale)
 	}
 	return rep
 }

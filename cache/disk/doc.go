@@ -18,6 +18,10 @@
 // What a record consists of goes to the end of its bucket, where a page takes many; only the index is in the order of random hashes. It
 // holds 16 bytes a record, and its changes gather in a small bucket until a page of the large one takes several at once.
 //
+// Records are found by term through an index of their tags and URLs, 16 bytes for each, which changes in the same transaction. Changes of it go
+// to the end of a log, and as many as that may have into memory, until a page of the index takes several at once. Invalidations that are
+// not applied yet are kept in a journal, whose changes wait in the queue with those of records.
+//
 // Which keys the database lacks is remembered for some thousand, so that a miss that is stored costs one look at it, not five.
 //
 // Each value carries a checksum over its metadata, and each body one of its own. Small bodies are checked whenever they are read, body
@@ -30,12 +34,12 @@
 //
 // All methods are safe for concurrent use. Goroutines: the writer and, after Open, one that collects orphan files; Close ends both.
 // Lock order: dbMu, then mu; bbolt's own locks are taken under dbMu only. No read transaction outlives the copying of one
-// record, and no slice of bbolt's leaves its transaction.
+// record, or of 128 where many are listed, and no slice of bbolt's leaves its transaction. All who wait in Sync at the same time share a transaction.
 //
 // # Errors
 //
 // Open fails if another process uses the path (ErrInUse), or the directory can not be used at all. A database that can not be
-// read, or has an unknown format, is moved aside and the store starts empty. When a disk is full or failing, Put refuses and the
+// read, or has an unknown format, is moved aside and the store starts empty; one of the version before is upgraded, at two seconds for a million records. When a disk is full or failing, Put refuses and the
 // writer tries again later; what it could not write stays readable. Where others fill the file system, records make room before the budget is used up.
 // Options.Notify is told of all of it, and Metrics counts it.
 //
@@ -43,4 +47,6 @@
 //
 // The database file never shrinks by itself: its free pages are reused; [Compact] rewrites it while no process has it open. Room taken by
 // small records can only be used for files after that.
+//
+// A bit of the index of terms that a disk has lost can hide a record from a purge by tag; [Check] finds that.
 package disk

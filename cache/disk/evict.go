@@ -122,12 +122,15 @@ func (t *txn) evictOne(c candidate) error {
 
 // clear removes a value that damage to the index left behind, and its body unless that is in use.
 func (t *txn) clear(c candidate) error {
-	now, err := decodeHeader(t.value(t.locate(c.hash)))
+	v := t.value(t.locate(c.hash))
+	now, err := decodeHeader(v)
 	if err != nil || now.body.id != c.body.id {
 		if err := t.removeBody(c.hash, c.body); err != nil {
 			return err
 		}
 	}
+	t.unlist(c.hash, get64(c.order, c.at.place()))
+	t.list(c.hash, t.termsAt(v)) // those that the record has that is in use
 	return delete64(c.order, c.at.place())
 }
 

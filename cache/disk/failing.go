@@ -102,6 +102,7 @@ func (w *writer) replace(why error) error {
 	}
 	s.dbMu.Unlock()
 	if err == nil {
+		s.restore()
 		w.publish()
 		s.collectOrphans()
 	}

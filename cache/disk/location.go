@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"slices"
 
 	"go.etcd.io/bbolt"
 )
@@ -27,17 +28,23 @@ func (l location) file() bool { return l&1 != 0 }
 func (l location) moved(place uint64) location { return location(place<<1) | l&1 }
 
 // locate looks up the record of h. What recent says of it, that it is gone too, is newer than records.
-func locate(recent, records *bbolt.Bucket, h uint64) location {
-	l, ok := lookup(recent, h)
+func locate(recent, records groups, h uint64) location {
+	e, ok := recent.lookup(pair{hash: h})
 	if !ok {
-		l, _ = lookup(records, h)
+		e, _ = records.lookup(pair{hash: h})
 	}
-	return l
+	return location(e.at)
+}
+
+// locationIndex returns both parts of the index of locations, the newer first.
+func locationIndex(tx *bbolt.Tx) (recent, records groups) {
+	return groups{tx.Bucket(bucketRecent), byHash}, groups{tx.Bucket(bucketRecords), byHash}
 }
 
 // find returns the value of the record of h, nil if there is none. An index that points nowhere, or at the value of another, is damage.
 func find(tx *bbolt.Tx, h uint64) ([]byte, error) {
-	l := locate(tx.Bucket(bucketRecent), tx.Bucket(bucketRecords), h)
+	recent, records := locationIndex(tx)
+	l := locate(recent, records, h)
 	if l == 0 {
 		return nil, nil
 	}
@@ -59,21 +66,11 @@ func valueAt(tx *bbolt.Tx, l location, h uint64) ([]byte, error) {
 
 // locations lists key hashes, from one on and in their order, and where their records are.
 func locations(tx *bbolt.Tx, from uint64) iter.Seq2[uint64, location] {
+	recent, records := locationIndex(tx)
+	first := pair{hash: from}
 	return func(yield func(uint64, location) bool) {
-		recent, records := seekPairs(tx.Bucket(bucketRecent), from), seekPairs(tx.Bucket(bucketRecords), from)
-		a, more := recent.next()
-		b, moreB := records.next()
-		for more || moreB {
-			e := b
-			takeA, takeB := more && (!moreB || a.hash <= b.hash), moreB && (!more || b.hash <= a.hash)
-			if takeB {
-				b, moreB = records.next()
-			}
-			if takeA { // the newer one of both
-				e = a
-				a, more = recent.next()
-			}
-			if e.at != 0 && !yield(e.hash, e.at) {
+		for e := range byHash.present(recent.from(first).next, records.from(first).next) {
+			if !yield(e.hash, location(e.at)) {
 				return
 			}
 		}
@@ -99,9 +96,9 @@ func (t *txn) setLocation(h uint64, l location) { t.moved[h] = l }
 func (t *txn) index() error {
 	list := make([]pair, 0, len(t.moved))
 	for h, l := range t.moved {
-		list = append(list, pair{h, l})
+		list = append(list, pair{h, uint64(l)})
 	}
-	sortPairs(list)
+	slices.SortFunc(list, byHash.compare)
 	grown, err := t.change(t.recent, list, true)
 	if err != nil {
 		return err
@@ -114,7 +111,7 @@ func (t *txn) index() error {
 // changes at once, where each new record would cost a page of its own.
 func (t *txn) settle() error {
 	for t.st.recent > t.st.recentLimit() {
-		list, next, err := takeGroups(t.recent, t.st.settled, int(t.st.recentLimit()/settleShare))
+		list, next, err := takeGroups(t.recent.Bucket, t.st.settled, int(t.st.recentLimit()/settleShare))
 		if err != nil {
 			return err
 		}

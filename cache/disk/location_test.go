@@ -16,13 +16,14 @@ func TestIndexModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	db, st, err := openIndex(t.TempDir(), minMax, 1)
+	ix, err := openIndex(t.TempDir(), minMax, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	db, st := ix.db, ix.st
 	defer db.Close()
 	db.NoSync = true // nothing is read after a crash
-	hashes := []uint64{0, 1, lastGroup - 1, lastGroup}
+	hashes := []uint64{0, 1, lastPair.hash - 1, lastPair.hash}
 	for range 6000 {
 		hashes = append(hashes, random.Uint64())
 	}
@@ -30,7 +31,7 @@ func TestIndexModel(t *testing.T) {
 	for round := range 150 {
 		gone := random.IntN(10) * 10 // percent
 		err := db.Update(func(tx *bbolt.Tx) error {
-			tr := newTxn(tx, st, &memory)
+			tr := newTxn(tx, st, nil, &memory)
 			for range random.IntN(1 << (1 + round%12)) {
 				h, l := hashes[random.IntN(len(hashes))], location(random.Uint64())
 				if model[h] = l; random.IntN(100) < gone {
@@ -79,7 +80,8 @@ func wantIndex(t *testing.T, tx *bbolt.Tx, model map[uint64]location, from uint6
 		t.Errorf("from %x: %d entries, want %d, or another order", from, len(got), len(want))
 	}
 	for h, l := range model {
-		if at := locate(tx.Bucket(bucketRecent), tx.Bucket(bucketRecords), h); at != l {
+		recent, records := locationIndex(tx)
+		if at := locate(recent, records, h); at != l {
 			t.Errorf("%x is at %d, want %d", h, at, l)
 		}
 	}
@@ -87,11 +89,11 @@ func wantIndex(t *testing.T, tx *bbolt.Tx, model map[uint64]location, from uint6
 
 func wantGroups(t *testing.T, tx *bbolt.Tx, st state) {
 	t.Helper()
-	recent := groupsOf(t, tx.Bucket(bucketRecent))
+	recent := groupsOf(t, groups{tx.Bucket(bucketRecent), byHash})
 	if got := uint64(len(recent)); got != st.recent || got > st.recentLimit() {
 		t.Errorf("recent has %d entries, the state says %d, the limit is %d", got, st.recent, st.recentLimit())
 	}
-	for _, p := range groupsOf(t, tx.Bucket(bucketRecords)) {
+	for _, p := range groupsOf(t, groups{tx.Bucket(bucketRecords), byHash}) {
 		if p.at == 0 {
 			t.Errorf("records has %x, which is gone", p.hash)
 		}
@@ -99,16 +101,16 @@ func wantGroups(t *testing.T, tx *bbolt.Tx, st state) {
 }
 
 // groupsOf checks the groups of a bucket and returns their entries.
-func groupsOf(t *testing.T, b *bbolt.Bucket) (list []pair) {
+func groupsOf(t *testing.T, g groups) (list []pair) {
 	t.Helper()
-	_ = b.ForEach(func(k, group []byte) error { // fails on nothing
-		if n := len(group); n == 0 || n > groupSize || n%pairSize != 0 {
-			t.Errorf("group of %d bytes", n)
+	_ = g.ForEach(func(k, group []byte) error { // fails on nothing
+		if n := len(group); n == 0 || n > groupSize || n%pairSize != 0 || len(k) != g.keySize {
+			t.Errorf("group %x of %d bytes", k, n)
 		}
 		for i := range len(group) / pairSize {
 			p := pairAt(group, i)
-			if n := len(list); p.hash > be64(k) || n > 0 && p.hash <= list[n-1].hash {
-				t.Errorf("%x in group %x is out of order", p.hash, k)
+			if n := len(list); g.compare(p, g.lastOf(k)) > 0 || n > 0 && g.compare(p, list[n-1]) <= 0 {
+				t.Errorf("%x in group %x is out of order", p, k)
 			}
 			list = append(list, p)
 		}
@@ -120,23 +122,24 @@ func groupsOf(t *testing.T, b *bbolt.Bucket) (list []pair) {
 // A group that was cut or is not one at all is read as far as it goes.
 func TestDamagedGroups(t *testing.T) {
 	t.Parallel()
-	db, _, err := openIndex(t.TempDir(), minMax, 1)
+	ix, err := openIndex(t.TempDir(), minMax, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	db := ix.db
 	defer db.Close()
 	whole := appendPair(appendPair(nil, pair{5, 50}), pair{7, 70})
 	for n := range len(whole) {
 		err := db.Update(func(tx *bbolt.Tx) error {
-			if err := put64(tx.Bucket(bucketRecent), lastGroup, whole[:n]); err != nil {
+			if err := put64(tx.Bucket(bucketRecent), lastPair.hash, whole[:n]); err != nil {
 				return err
 			}
 			got := maps.Collect(locations(tx, 0))
 			if len(got) != n/pairSize {
 				t.Errorf("%d bytes: %v", n, got)
 			}
-			if l, ok := lookup(tx.Bucket(bucketRecent), 7); ok {
-				t.Errorf("%d bytes: found at %d", n, l)
+			if e, ok := (groups{tx.Bucket(bucketRecent), byHash}).lookup(pair{hash: 7}); ok {
+				t.Errorf("%d bytes: found at %d", n, e.at)
 			}
 			return nil
 		})

@@ -86,9 +86,11 @@ const (
 	EventDamaged
 	// EventCrowded means that records were evicted though the budget had room: the file system had none. Told once a minute at most.
 	EventCrowded
+	// EventUpgraded means that Open made a database of an earlier version one of the present.
+	EventUpgraded
 )
 
-var eventNames = [...]string{"unknown", "failing", "recovered", "quarantined", "orphans", "damaged", "crowded"}
+var eventNames = [...]string{"unknown", "failing", "recovered", "quarantined", "orphans", "damaged", "crowded", "upgraded"}
 
 // String returns the event's word in logs and metrics.
 func (k EventKind) String() string {

@@ -1,6 +1,8 @@
 package disk
 
 import (
+	"slices"
+
 	"github.com/swrproxy/swrproxy/cache"
 )
 
@@ -12,7 +14,9 @@ const opOverhead = 256
 type op struct {
 	hash  uint64
 	rec   *cache.Record // nil: the key is deleted
+	note  *note         // not nil: the journal changes, and no record
 	token uint64        // of rec, or of what was deleted
+	terms []uint64      // hashes of rec's terms
 	cost  int64         // of the queue's budget
 	body  *body         // rec's body if it is the store's own
 	kept  *Spool        // what body needs kept on disk until op is done
@@ -24,13 +28,19 @@ type op struct {
 type queue struct {
 	latest map[uint64]*op
 	order  []*op
-	bytes  int64 // cost of all, those taken included
+	bytes  int64          // cost of all, those taken included
+	terms  map[uint64]int // how many changes have a term, those taken included
 }
 
-func (q *queue) init() { q.latest = make(map[uint64]*op) }
+func (q *queue) init() { q.latest, q.terms = make(map[uint64]*op), make(map[uint64]int) }
 
 func (q *queue) push(o *op) {
-	q.latest[o.hash] = o
+	if o.note == nil {
+		q.latest[o.hash] = o
+	}
+	for _, term := range o.terms {
+		q.terms[term]++
+	}
 	q.order = append(q.order, o)
 	q.bytes += o.cost
 }
@@ -58,9 +68,16 @@ func (q *queue) putBack(list []*op) {
 	q.order = append(list[:len(list):len(list)], q.order...)
 }
 
+// pushFirst has a change of the journal written before all others.
+func (q *queue) pushFirst(o *op) {
+	q.bytes += o.cost
+	q.putBack([]*op{o})
+}
+
 // leave ends o: the database shows it, or something newer, or it was given up.
 func (q *queue) leave(o *op) {
 	q.bytes -= o.cost
+	q.forgetTerms(o)
 	if q.latest[o.hash] == o {
 		delete(q.latest, o.hash)
 	}
@@ -74,4 +91,28 @@ func (q *queue) oldestPut() *op {
 		}
 	}
 	return nil
+}
+
+// forgetTerms is for a change that is not, or not any more, a put.
+func (q *queue) forgetTerms(o *op) {
+	for _, term := range o.terms {
+		if q.terms[term]--; q.terms[term] == 0 {
+			delete(q.terms, term)
+		}
+	}
+	o.terms = nil
+}
+
+// having returns the queued records that may have a term, by the hash of their key.
+func (q *queue) having(term uint64) map[uint64]*cache.Record {
+	if q.terms[term] == 0 {
+		return nil
+	}
+	list := make(map[uint64]*cache.Record)
+	for h, o := range q.latest {
+		if slices.Contains(o.terms, term) {
+			list[h] = o.rec
+		}
+	}
+	return list
 }

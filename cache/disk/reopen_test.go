@@ -221,7 +221,7 @@ func TestQuarantine(t *testing.T) {
 		},
 		"earlier version": func(t *testing.T, dir string) {
 			editIndex(t, dir, func(tx *bbolt.Tx) error {
-				return tx.Bucket(bucketMeta).Put(keyFormat, binary.BigEndian.AppendUint32(nil, formatVersion-1))
+				return tx.Bucket(bucketMeta).Put(keyFormat, binary.BigEndian.AppendUint32(nil, upgradable-1))
 			})
 		},
 		"somebody else's database": func(t *testing.T, dir string) {

@@ -1,5 +1,7 @@
 package disk
 
+import "github.com/swrproxy/swrproxy/cache"
+
 const (
 	// scratchBlock is the size of a block: dozens of values and chunks.
 	scratchBlock = 64 << 10
@@ -9,10 +11,12 @@ const (
 
 // scratch is memory that transactions use one after another. Not safe for concurrent use; the writer's own.
 type scratch struct {
-	buf    []byte              // a value while it is made
-	moved  map[uint64]location // where records are now; not in the index yet
-	blocks [][]byte            // what bbolt keeps until the commit: full ones, the one in use, and free ones
-	used   int                 // how many of blocks are full
+	buf      []byte              // a value while it is made
+	moved    map[uint64]location // where records are now; not in the index yet
+	listings []listing           // what has changed of the terms
+	record   cache.Record        // one that is looked at, which points into its value
+	blocks   [][]byte            // what bbolt keeps until the commit: full ones, the one in use, and free ones
+	used     int                 // how many of blocks are full
 }
 
 // reset makes all of it free again, after a transaction has ended.
@@ -21,6 +25,7 @@ func (s *scratch) reset() {
 		s.moved = make(map[uint64]location)
 	}
 	clear(s.moved)
+	s.listings = s.listings[:0]
 	s.blocks = s.blocks[:min(len(s.blocks), scratchBlocks)]
 	for i := range s.blocks {
 		s.blocks[i] = s.blocks[i][:0]

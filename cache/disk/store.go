@@ -35,6 +35,9 @@ type Store struct {
 	ids      ids
 	firstID  uint64 // files with lower ids are from before the database was opened
 
+	// pending are changes of the index of terms that its bucket lacks. What leaves it is in the bucket by then.
+	pending atomic.Pointer[runs]
+
 	// removals counts batches that have left the queue; it grows under mu.
 	removals atomic.Uint64
 
@@ -43,6 +46,7 @@ type Store struct {
 
 	mu      sync.RWMutex // guards following
 	queue   queue
+	journal journal
 	gone    forgotten.Tokens
 	spools  map[uint64]*Spool // those whose file has no record in the database yet
 	garbage []*Spool          // whose files the writer removes
@@ -108,7 +112,7 @@ func (s *Store) open() (err error) {
 
 // openIndexOrNew opens the database; one that can not be read is moved aside. A new one keeps the seed that is in use.
 func (s *Store) openIndexOrNew() error {
-	db, st, err := openIndex(s.opt.Path, s.opt.Max, s.seed)
+	ix, err := openIndex(s.opt.Path, s.opt.Max, s.seed, s.upgrade)
 	if err != nil {
 		if isSystem(err) {
 			return err
@@ -116,11 +120,11 @@ func (s *Store) openIndexOrNew() error {
 		if err := s.setAside(err); err != nil {
 			return err
 		}
-		if db, st, err = openIndex(s.opt.Path, s.opt.Max, s.seed); err != nil {
+		if ix, err = openIndex(s.opt.Path, s.opt.Max, s.seed, s.upgrade); err != nil {
 			return err
 		}
 	}
-	s.adopt(db, st)
+	s.adopt(ix)
 	return nil
 }
 
@@ -140,8 +144,9 @@ func (s *Store) setAside(why error) error {
 	return nil
 }
 
-func (s *Store) adopt(db *bbolt.DB, st state) {
-	s.db = db
+func (s *Store) adopt(ix index) {
+	s.db = ix.db
+	st := ix.st
 	st.epoch = max(st.epoch+1, uint32(time.Now().Unix()))
 	s.firstID = s.ids.start(st.epoch)
 	s.verified.start(s.firstID)
@@ -149,6 +154,12 @@ func (s *Store) adopt(db *bbolt.DB, st state) {
 		s.seed = st.seed
 	}
 	s.w.st = st
+	s.pending.Store(&ix.pending)
+	if len(ix.journal) > 0 { // only in Open: a new database has none
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.journal.load(ix.journal)
+	}
 }
 
 // Close writes what is queued, until ctx ends, and gives the directory back. A commit that has begun is waited for. The second call does

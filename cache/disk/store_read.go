@@ -127,13 +127,18 @@ func (s *Store) waiting() map[uint64]*cache.Record {
 
 // latest returns what took the place of r, which was queued: r itself if it is queued still or was written, nil if it is gone.
 func (s *Store) latest(h uint64, r *cache.Record) *cache.Record {
-	if now, known := s.queued(h); known || r == nil {
-		return now
+	for {
+		now, known := s.queued(h)
+		if known || r == nil {
+			return now
+		}
+		if f, _ := s.peek(h, r.Key); f.ok && f.token >= r.Token {
+			return r
+		}
+		if _, known := s.queued(h); !known {
+			return nil
+		} // it came back meanwhile: peek had nothing to say
 	}
-	if f, _ := s.peek(h, r.Key); !f.ok || f.token < r.Token {
-		return nil
-	}
-	return r
 }
 
 type entry struct {

@@ -11,7 +11,7 @@ import (
 // for a record that is larger than three quarters of the budget, the answer is PutRefused; the older record of the key, which has been
 // overtaken, is forgotten then. A body that came from this store, as with a freshened record, is not written again.
 func (s *Store) Put(r *cache.Record) cache.PutResult {
-	o := &op{hash: s.hash(r.Key), rec: r, token: r.Token, cost: r.Cost() + opOverhead}
+	o := &op{hash: s.hash(r.Key), rec: r, token: r.Token, terms: termsOf(s.seed, r), cost: r.Cost() + opOverhead}
 	if b, ok := r.Body.Source().(*body); ok && b.s == s {
 		o.body = b
 	}
@@ -151,6 +151,7 @@ func (s *Store) overflowLocked(latest *op) {
 func (s *Store) turnLocked(o *op) {
 	s.gone.Add(o.hash, o.token)
 	s.releaseLocked(o)
+	s.queue.forgetTerms(o)
 	s.queue.bytes += opOverhead - o.cost
 	o.rec, o.body, o.cost = nil, nil, opOverhead
 }
@@ -161,12 +162,17 @@ func (s *Store) boundLocked() {
 	if !s.failing || len(s.queue.order) <= s.opt.changes {
 		return
 	}
+	notes := false
 	for _, o := range s.queue.order {
+		notes = notes || o.note != nil
 		s.raiseFloorLocked(o.token)
 		s.releaseLocked(o)
 		s.queue.leave(o)
 	}
 	s.queue.order = nil
+	if notes {
+		s.rewriteLocked()
+	}
 }
 
 func (s *Store) raiseFloorLocked(token uint64) {

@@ -2,8 +2,10 @@ package disk
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/swrproxy/swrproxy/cache/cachetest"
@@ -42,4 +44,52 @@ func TestSyncEndsUnderWrites(t *testing.T) {
 	if st := s.Stats(); st.Records != added.Load()+1 {
 		t.Errorf("%d records on disk, want %d", st.Records, added.Load()+1)
 	}
+}
+
+// Those who wait for the writer share a transaction: three more come during each, and none of them waits for the one after the next.
+func TestSyncsShareCommits(t *testing.T) {
+	const callers, together = 91, 3
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var s *Store
+		var wg sync.WaitGroup
+		var returned atomic.Int64
+		came := callers // none comes yet
+		come := func() {
+			key := fmt.Sprint("key/", came)
+			came++
+			wg.Go(func() {
+				s.Delete(key, 1)
+				flushed(t, s)
+				returned.Add(1)
+			})
+		}
+		s = open(t, Options{Path: dir, Linger: time.Hour, fault: func(at fault) error {
+			if synctest.Wait(); at != faultCommit || came == callers {
+				return nil
+			}
+			for range together {
+				come()
+			}
+			synctest.Wait()
+			if waiting := came - int(returned.Load()); waiting > 2*together {
+				t.Errorf("%d callers wait", waiting)
+			}
+			return nil
+		}})
+		for i := range callers {
+			put(t, s, cachetest.Record(fmt.Sprint("key/", i), 1, 10))
+		}
+		flushed(t, s)
+		before := s.Metrics().Commits
+		came = 0
+		come()
+		wg.Wait()
+		if got, want := s.Metrics().Commits-before, int64(1+(callers-1)/together); got != want {
+			t.Errorf("%d callers took %d transactions, want %d", callers, got, want)
+		}
+		if got := s.Stats().Records; got != 0 {
+			t.Errorf("%d records are left", got)
+		}
+	})
 }

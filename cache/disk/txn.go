@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	"go.etcd.io/bbolt"
-
-	"github.com/swrproxy/swrproxy/cache"
 )
 
 // blockSize is the unit in which body files take room.
@@ -16,13 +14,15 @@ const blockSize = 4096
 // concurrent use; the writer's own.
 type txn struct {
 	*scratch
-	st                    state
-	meta, records, recent *bbolt.Bucket
-	bodies, files         *bbolt.Bucket
-	order                 [2]*bbolt.Bucket // of records without and with a file
-	unlink                []uint64         // body files whose records are gone
-	evicted               []victim
-	freedDB, freedFiles   int64 // room that evictions made, about
+	st                     state
+	recent, records, terms groups
+	termLog, journal       *bbolt.Bucket
+	pending                runs // what terms lacks
+	meta, bodies, files    *bbolt.Bucket
+	order                  [2]*bbolt.Bucket // of records without and with a file
+	unlink                 []uint64         // body files whose records are gone
+	evicted                []victim
+	freedDB, freedFiles    int64 // room that evictions made, about
 }
 
 // victim is a record that eviction removed.
@@ -31,20 +31,23 @@ type victim struct {
 	expired     bool
 }
 
-func newTxn(tx *bbolt.Tx, st state, s *scratch) *txn {
+func newTxn(tx *bbolt.Tx, st state, pending runs, s *scratch) *txn {
 	s.reset()
 	t := &txn{
 		scratch: s,
 		st:      st,
+		pending: pending,
+		terms:   groups{tx.Bucket(bucketTerms), byBoth},
+		termLog: tx.Bucket(bucketTermLog),
+		journal: tx.Bucket(bucketJournal),
 		meta:    tx.Bucket(bucketMeta),
-		records: tx.Bucket(bucketRecords),
-		recent:  tx.Bucket(bucketRecent),
 		bodies:  tx.Bucket(bucketBodies),
 		files:   tx.Bucket(bucketFiles),
 		order:   [2]*bbolt.Bucket{tx.Bucket(bucketOrder), tx.Bucket(bucketFileOrder)},
 	}
+	t.recent, t.records = locationIndex(tx)
 	// These grow at their end only: full pages waste no room.
-	for _, b := range []*bbolt.Bucket{t.bodies, t.files, t.order[0], t.order[1]} {
+	for _, b := range []*bbolt.Bucket{t.bodies, t.files, t.termLog, t.order[0], t.order[1]} {
 		b.FillPercent = 1
 	}
 	return t
@@ -53,15 +56,16 @@ func newTxn(tx *bbolt.Tx, st state, s *scratch) *txn {
 // save writes the state; the last thing before a commit.
 func (t *txn) save() error { return t.meta.Put(keyState, t.st.encode()) }
 
-// insert stores r, of whose key there is no record, with its body, which is in its place already unless content is not nil: then that goes
-// into the database.
-func (t *txn) insert(h uint64, r *cache.Record, b ref, content []byte) error {
-	if content != nil {
-		if err := t.putChunks(b.id, h, content); err != nil {
+// insert stores the record of it, of whose key there is none, with its body, which is in its place already unless it has content: then that
+// goes into the database.
+func (t *txn) insert(it item) error {
+	h, r, b := it.o.hash, it.o.rec, it.ref
+	if it.content != nil {
+		if err := t.putChunks(b.id, h, it.content); err != nil {
 			return err
 		}
 	}
-	if err := t.own(h, b, content != nil); err != nil {
+	if err := t.own(h, b, it.content != nil); err != nil {
 		return err
 	}
 	t.st.place++
@@ -72,6 +76,7 @@ func (t *txn) insert(h uint64, r *cache.Record, b ref, content []byte) error {
 		return err
 	}
 	t.setLocation(h, locationOf(t.st.place, b.kind))
+	t.list(h, it.o.terms)
 	return nil
 }
 
@@ -136,10 +141,12 @@ func (t *txn) drop(h, keep uint64) (had bool, err error) {
 		return false, nil
 	}
 	t.st.records--
-	head, err := decodeHeader(t.value(l))
+	v := t.value(l)
+	head, err := decodeHeader(v)
 	if err == nil && head.hash != h {
 		return true, nil // the index is damaged: this is another's value
 	}
+	t.unlist(h, v)
 	if err == nil && head.body.id != keep {
 		if err := t.removeBody(h, head.body); err != nil {
 			return true, err

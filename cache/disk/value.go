@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"time"
+	"unsafe"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -175,21 +176,44 @@ func decodeHeader(v []byte) (header, error) {
 
 // decodeValue checks v and decodes it into a record without its body. Nothing in the record points into v.
 func decodeValue(v []byte) (*cache.Record, header, error) {
-	h, err := decodeHeader(v)
+	h, err := checkValue(v)
 	if err != nil {
 		return nil, h, err
 	}
-	if xxhash.Sum64(v[offHash:]) != binary.BigEndian.Uint64(v[offCheck:]) {
-		return nil, h, fmt.Errorf("%w: checksum of value", errDamaged)
-	}
+	r := new(cache.Record)
 	// One copy serves all strings: a record's parts live and die together.
-	d := decoder{rest: string(v[offPayload:])}
-	r := d.record()
-	r.Token = h.token
-	if d.bad || d.rest != "" {
-		return nil, h, fmt.Errorf("%w: payload", errDamaged)
+	if err := decodePayload(r, h, string(v[offPayload:])); err != nil {
+		return nil, h, err
 	}
 	return r, h, nil
+}
+
+// decodeShared is decodeValue into r, which points into v: it is for within the transaction.
+func decodeShared(r *cache.Record, v []byte) (header, error) {
+	h, err := checkValue(v)
+	if err != nil {
+		return h, err
+	}
+	return h, decodePayload(r, h, unsafe.String(&v[offPayload], len(v)-offPayload))
+}
+
+// checkValue reads the part at fixed places and checks the sum of all.
+func checkValue(v []byte) (header, error) {
+	h, err := decodeHeader(v)
+	if err == nil && xxhash.Sum64(v[offHash:]) != binary.BigEndian.Uint64(v[offCheck:]) {
+		err = fmt.Errorf("%w: checksum of value", errDamaged)
+	}
+	return h, err
+}
+
+func decodePayload(r *cache.Record, h header, payload string) error {
+	d := decoder{rest: payload}
+	d.record(r)
+	r.Token = h.token
+	if d.bad || d.rest != "" {
+		return fmt.Errorf("%w: payload", errDamaged)
+	}
+	return nil
 }
 
 // decoder reads a payload. After the first malformed item all that follow are zero and bad is set. Not safe for concurrent use.
@@ -198,9 +222,10 @@ type decoder struct {
 	bad  bool
 }
 
-func (d *decoder) record() *cache.Record {
+// record decodes into r, which is empty.
+func (d *decoder) record(r *cache.Record) {
 	bits := d.byte()
-	r := &cache.Record{Key: d.string()}
+	r.Key = d.string()
 	r.Primary = r.Key
 	if bits&hasPrimary != 0 {
 		r.Primary = d.string()
@@ -219,7 +244,6 @@ func (d *decoder) record() *cache.Record {
 	if bits&hasIndex != 0 {
 		r.Index = d.index()
 	}
-	return r
 }
 
 func (d *decoder) life() policy.Life {

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -86,7 +87,7 @@ func (w *writer) run() {
 		case <-w.s.stop:
 			return
 		case f := <-w.flushes:
-			f.done <- w.pass(f.final)
+			w.serve(f)
 			pending = false
 		case <-w.wakes:
 			if !pending {
@@ -99,6 +100,27 @@ func (w *writer) run() {
 		}
 		if w.cause != nil && !pending {
 			timer.Reset(time.Until(w.retryAt))
+		}
+	}
+}
+
+// serve does what f and all others that wait ask for, in one pass: each has queued its changes before it asked.
+func (w *writer) serve(f flush) {
+	list := w.gather(f)
+	err := w.pass(slices.ContainsFunc(list, func(f flush) bool { return f.final }))
+	for _, f := range list {
+		f.done <- err
+	}
+}
+
+func (w *writer) gather(f flush) []flush {
+	list := []flush{f}
+	for {
+		select {
+		case f := <-w.flushes:
+			list = append(list, f)
+		default:
+			return list
 		}
 	}
 }
@@ -174,13 +196,13 @@ func (s *Store) putBack(list []*op) {
 	s.queue.putBack(list)
 }
 
-// current keeps those of list that are still the latest change of their key.
+// current keeps those of list that are still the latest change of their key, or one of the journal.
 func (s *Store) current(list []*op) []*op {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	out := make([]*op, 0, len(list))
 	for _, o := range list {
-		if s.queue.latest[o.hash] == o {
+		if o.note != nil || s.queue.latest[o.hash] == o {
 			out = append(out, o)
 		}
 	}
@@ -191,13 +213,16 @@ func (s *Store) current(list []*op) []*op {
 func (w *writer) commit(bounded bool, f func(*txn) error) error {
 	var t *txn
 	err := w.update(bounded, func(tx *bbolt.Tx) error {
-		t = newTxn(tx, w.st, &w.scratch)
+		t = newTxn(tx, w.st, *w.s.pending.Load(), &w.scratch)
 		t.st.epoch = w.s.ids.epoch()
 		t.st.floor = max(t.st.floor, uint64(w.s.gauges.floor.Load()))
 		if err := f(t); err != nil {
 			return err
 		}
 		if err := t.index(); err != nil {
+			return err
+		}
+		if err := t.saveTerms(); err != nil {
 			return err
 		}
 		if err := t.save(); err != nil {
@@ -211,6 +236,7 @@ func (w *writer) commit(bounded bool, f func(*txn) error) error {
 		return err
 	}
 	w.st = t.st
+	w.s.pending.Store(&t.pending) // before what was committed leaves the queue
 	w.s.counts.commits.Add(1)
 	w.s.countEvicted(t.evicted)
 	for _, id := range t.unlink {
@@ -277,6 +303,9 @@ func (s *Store) finish(list []*op, items []item) {
 		}
 	}
 	for _, o := range list {
+		if o.note != nil {
+			s.noteDoneLocked(o.note)
+		}
 		s.absent.remove(o.hash)
 		s.releaseLocked(o)
 		s.queue.leave(o)

@@ -13,6 +13,8 @@
 // handles at once (ristretto's own admission weighs them by use), larger ones when they are read a second time.
 // One of 64 hits in memory is told to the disk tier, so that what is hot in memory is not the first to go from disk.
 //
+// Find lists what memory has, then what only disk has; it takes nothing into memory, so it needs no ticket of a stripe. The journal is the disk's.
+//
 // A disk that fails or is full refuses; memory goes on alone.
 //
 // # Concurrency

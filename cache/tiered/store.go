@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
+	"iter"
 	"math/rand/v2"
 
 	"github.com/swrproxy/swrproxy/cache"
@@ -141,22 +142,41 @@ func (s *Store) Delete(key string, token uint64) bool {
 }
 
 // Walk calls f with each record until it returns false, those in memory first.
-func (s *Store) Walk(f func(*cache.Record) bool) {
-	seen := map[uint64]struct{}{}
-	more := true
-	s.mem.Walk(func(r *cache.Record) bool {
-		seen[maphash.String(s.seed, r.Key)] = struct{}{}
-		more = f(r)
-		return more
-	})
-	if !more {
-		return
-	}
-	s.dsk.Walk(func(r *cache.Record) bool {
-		_, ok := seen[maphash.String(s.seed, r.Key)]
-		return ok || f(r)
-	})
+func (s *Store) Walk(f func(*cache.Record) bool) { s.each(s.mem.Walk, s.dsk.Walk, f) }
+
+// Find calls f with each record that has term until it returns false, those in memory first. It takes nothing into memory.
+func (s *Store) Find(term string, f func(*cache.Record) bool) {
+	s.each(
+		func(f func(*cache.Record) bool) { s.mem.Find(term, f) },
+		func(f func(*cache.Record) bool) { s.dsk.Find(term, f) },
+		f,
+	)
 }
+
+// each calls f with what the tiers list, of a key in both with the record in memory.
+func (s *Store) each(inMemory, onDisk iter.Seq[*cache.Record], f func(*cache.Record) bool) {
+	seen := map[uint64]struct{}{}
+	for r := range inMemory {
+		seen[maphash.String(s.seed, r.Key)] = struct{}{}
+		if !f(r) {
+			return
+		}
+	}
+	for r := range onDisk {
+		if _, ok := seen[maphash.String(s.seed, r.Key)]; !ok && !f(r) {
+			return
+		}
+	}
+}
+
+// SaveInvalidation keeps inv on disk.
+func (s *Store) SaveInvalidation(inv cache.Invalidation) { s.dsk.SaveInvalidation(inv) }
+
+// DropInvalidation forgets all invalidations with this number.
+func (s *Store) DropInvalidation(seq uint64) { s.dsk.DropInvalidation(seq) }
+
+// Invalidations returns what was saved and not dropped, in the order of its numbers.
+func (s *Store) Invalidations() []cache.Invalidation { return s.dsk.Invalidations() }
 
 // NewSpool makes a spool on the disk tier.
 func (s *Store) NewSpool() (cache.Spool, error) { return s.dsk.NewSpool() }
@@ -199,6 +219,9 @@ var (
 	_ cache.Store        = (*Store)(nil)
 	_ cache.MemoryGetter = (*Store)(nil)
 	_ cache.Walker       = (*Store)(nil)
+	_ cache.Finder       = (*Store)(nil)
+	_ cache.Journal      = (*Store)(nil)
+	_ cache.Syncer       = (*Store)(nil)
 	_ cache.StatsSource  = (*Store)(nil)
 	_ cache.BodyLimiter  = (*Store)(nil)
 	_ cache.Spooler      = (*Store)(nil)

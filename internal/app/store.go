@@ -65,7 +65,8 @@ func (t *tiers) lastToken() uint64 {
 func diskEvents(log zerolog.Logger, path string) func(disk.Event) {
 	return func(ev disk.Event) {
 		level := zerolog.WarnLevel
-		if ev.Kind == disk.EventRecovered || ev.Kind == disk.EventOrphans {
+		switch ev.Kind {
+		case disk.EventRecovered, disk.EventOrphans, disk.EventUpgraded:
 			level = zerolog.InfoLevel
 		}
 		line := log.WithLevel(level).Str("event", ev.Kind.String()).Str("path", path).AnErr("error", ev.Err)

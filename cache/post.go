@@ -39,7 +39,7 @@ func (p *postFill) end() {
 }
 
 // answered sees the head of the answer before it goes to the client, and keeps the body that is going to pass if it may be stored. The answer itself
-// invalidates what was stored of its target; what others invalidated since the request was sent forbids to keep it.
+// invalidates what was stored of its target; what others invalidated since the request was sent forbids to keep it, or makes it stale.
 func (p *postFill) answered(resp *http.Response) {
 	rd, w := p.rd, &p.rd.c.w
 	rec, vary, ok := p.storable(resp)
@@ -47,7 +47,8 @@ func (p *postFill) answered(resp *http.Response) {
 	if ok {
 		probe := *rec
 		probe.Token = p.ticket.token
-		ok = !w.taken(&probe) && !p.ticket.void.Load()
+		rec.Life, ok = w.log.apply(&probe)
+		ok = ok && !p.ticket.void.Load()
 	}
 	own := rd.passed(resp.StatusCode, resp.Header)
 	w.close(&p.ticket)

@@ -114,6 +114,39 @@ func TestPurgeOvertakesStoredPOST(t *testing.T) {
 	}
 }
 
+// TestSoftPurgeOvertakesStoredPOST: the answer to a POST is not fresh if what it is stored for was made stale while it arrived, or while the origin worked on it.
+func TestSoftPurgeOvertakesStoredPOST(t *testing.T) {
+	rule := func(cfg *cache.Config) {
+		cfg.Rules = []cache.Rule{{Name: "r", Policy: policy.Settings{StorePOST: true}}}
+	}
+	for by, sel := range selectors {
+		for when, purgeAt := range map[string]time.Duration{"before its head": time.Second, "in its body": 3 * time.Second} {
+			t.Run(by+" "+when, func(t *testing.T) {
+				bubble(t, rule, func(t *testing.T, r *rig) {
+					r.origin.set(func(_ int, req *http.Request) (*http.Response, error) {
+						fields := []string{"Cache-Control: max-age=600, stale-while-revalidate=600", "Content-Location: /p/a", "Surrogate-Key: t1"}
+						if req.Method != http.MethodPost {
+							return response(200, "new", fields...), nil
+						}
+						time.Sleep(2 * time.Second)
+						resp := response(200, "", fields...)
+						resp.ContentLength, resp.Body = 3, halves("o", "ld", 2*time.Second)
+						return resp, nil
+					})
+					done := make(chan struct{})
+					go func() { r.do(context.Background(), http.MethodPost, "/p/a"); close(done) }()
+					time.Sleep(purgeAt)
+					r.purge(sel, cache.PurgeOptions{Soft: true})
+					<-done
+					wantBody(t, r.get("/p/a"), 200, "old")
+					synctest.Wait()
+					wantBody(t, r.get("/p/a"), 200, "new")
+				})
+			})
+		}
+	}
+}
+
 // TestStoredPOSTIsNewerThanItsOwnInvalidation: what a POST invalidates does not take its own answer.
 func TestStoredPOSTIsNewerThanItsOwnInvalidation(t *testing.T) {
 	rule := func(cfg *cache.Config) {

@@ -4,7 +4,8 @@
 //
 // go test ./integration/... builds the binary once and starts it as often as the tests need, always on port 0, reading the
 // addresses from its output. Two environment variables change that: SWRPROXY_BIN names a binary to test instead, and
-// SWRPROXY_RACE=1 builds with the race detector. SWRPROXY_SLACK (a number) multiplies every bound on wall-clock time; set it
+// SWRPROXY_RACE=1 builds with the race detector, as make integration does; a process that reports a race fails the test that ran it,
+// whatever else that asserts. SWRPROXY_SLACK (a number) multiplies every bound on wall-clock time; set it
 // to 1 on an idle machine to hold the proxy to the figures as they are stated. Without it a bound is three times as long, and a second more.
 //
 // # Reading the tests

@@ -12,6 +12,13 @@ import (
 	"github.com/swrproxy/swrproxy/integration/proc"
 )
 
+// Environment variables, see doc.go.
+const (
+	binEnv   = "SWRPROXY_BIN"
+	raceEnv  = "SWRPROXY_RACE"
+	slackEnv = "SWRPROXY_SLACK"
+)
+
 // binary is the path of the proxy under test, set by TestMain.
 var binary string
 
@@ -49,7 +56,7 @@ func setParallel() error {
 }
 
 func run(m *testing.M) (int, error) {
-	if binary = os.Getenv("SWRPROXY_BIN"); binary != "" {
+	if binary = os.Getenv(binEnv); binary != "" {
 		return m.Run(), nil
 	}
 	dir, err := os.MkdirTemp("", "swrproxy-integration-")
@@ -57,7 +64,7 @@ func run(m *testing.M) (int, error) {
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
-	binary, err = proc.Build(context.Background(), dir, proc.BuildOptions{Race: os.Getenv("SWRPROXY_RACE") != ""})
+	binary, err = proc.Build(context.Background(), dir, proc.BuildOptions{Race: os.Getenv(raceEnv) != ""})
 	if err != nil {
 		return 1, err
 	}
@@ -66,7 +73,7 @@ func run(m *testing.M) (int, error) {
 
 // within returns a bound on wall-clock time, widened by the slack that this machine was given.
 func within(d time.Duration) time.Duration {
-	if v, err := strconv.ParseFloat(os.Getenv("SWRPROXY_SLACK"), 64); err == nil && v > 0 {
+	if v, err := strconv.ParseFloat(os.Getenv(slackEnv), 64); err == nil && v > 0 {
 		return time.Duration(float64(d) * v)
 	}
 	return defaultSlack*d + defaultPause

@@ -71,13 +71,41 @@ func start(t *testing.T, c conf) *proxy {
 // startArgs runs the proxy with arguments of the test's own; it must open an admin listener.
 func startArgs(t *testing.T, listeners int, args ...string) *proxy {
 	t.Helper()
-	process, err := proc.Start(t.Context(), proc.Options{Bin: binary, Args: args, Listeners: listeners, Admin: true})
+	p := &proxy{Process: launch(t, proc.Options{Args: args, Listeners: listeners, Admin: true}), t: t}
+	t.Cleanup(p.finish)
+	return p
+}
+
+// launch is the one way to run the binary. The process ends with the test, at the latest, and fails it with what no process of ours may write.
+func launch(t *testing.T, o proc.Options) *proc.Process {
+	t.Helper()
+	o.Bin = binary
+	p, err := proc.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{Process: process, t: t}
-	t.Cleanup(p.finish)
+	t.Cleanup(func() {
+		p.Kill()
+		wantSound(t, p)
+	})
 	return p
+}
+
+// wantSound asserts that a process that has ended saw neither a data race nor a panic.
+func wantSound(t *testing.T, p *proc.Process) {
+	t.Helper()
+	for _, report := range p.Races() {
+		t.Errorf("the proxy has a data race:\n%s", report)
+	}
+	log := p.Stderr().String()
+	for _, bad := range []string{"panic:", "goroutine 1 ["} {
+		if strings.Contains(log, bad) {
+			t.Errorf("the proxy's stderr contains %q", bad)
+		}
+	}
+	if t.Failed() {
+		t.Logf("the proxy's log, last lines:\n%s", tail(log, 40))
+	}
 }
 
 // before starts a proxy in front of o with default settings.
@@ -94,15 +122,6 @@ func (p *proxy) finish() {
 	}
 	if code := p.ExitCode(); code != 0 && !p.mayFail {
 		p.t.Errorf("proxy ended with %d, want 0", code)
-	}
-	log := p.Stderr().String()
-	for _, bad := range []string{"DATA RACE", "panic:", "goroutine 1 ["} {
-		if strings.Contains(log, bad) {
-			p.t.Errorf("proxy's stderr contains %q", bad)
-		}
-	}
-	if p.t.Failed() {
-		p.t.Logf("proxy's log, last lines:\n%s", tail(log, 40))
 	}
 }
 
@@ -269,14 +288,10 @@ func (p *proxy) adminStatus(method, path, body string) (int, string) {
 // command runs the binary to its end with arguments and returns exit status and output.
 func command(t *testing.T, args ...string) (int, string, string) {
 	t.Helper()
-	p, err := proc.Start(t.Context(), proc.Options{Bin: binary, Args: args})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := launch(t, proc.Options{Args: args})
 	select {
 	case <-p.Exited():
 	case <-time.After(patience):
-		p.Kill()
 		t.Fatalf("%v still running", args)
 	}
 	return p.ExitCode(), p.Stdout().String(), p.Stderr().String()
@@ -298,5 +313,14 @@ func (p *proxy) awaitWaiting(n int) {
 	var have float64
 	if !eventually(func() bool { have = p.metric(metricWaiting); return have == float64(n) }) {
 		p.t.Fatalf("%s is %v, waiting for %d", metricWaiting, have, n)
+	}
+}
+
+// awaitStored blocks until n fills have stored what they fetched and ended.
+func (p *proxy) awaitStored(n int) {
+	p.t.Helper()
+	var have float64
+	if !eventually(func() bool { have = p.metric(metricFills, "outcome=stored"); return have == float64(n) }) {
+		p.t.Fatalf("%v fills stored, waiting for %d", have, n)
 	}
 }

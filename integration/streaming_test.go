@@ -122,6 +122,7 @@ func TestStoredBodiesEqualThoseSent(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t)
 	p := before(t, o)
+	stored := 0
 	for _, size := range []int{0, 1, 4095, 4096, 4097, 64 << 10, 64<<10 + 1, 1 << 20, 1<<20 + 1, 6 << 20} {
 		body := strings.Repeat("swrproxy", size/8+1)[:size]
 		path := fmt.Sprintf("/size/%d", size)
@@ -133,6 +134,8 @@ func TestStoredBodiesEqualThoseSent(t *testing.T) {
 		o.on(path, answer(http.StatusOK, body, "Cache-Control: max-age=600")).on(path+"/chunked", chunked)
 		for _, path := range []string{path, path + "/chunked"} {
 			p.get(path).want(t, http.StatusOK, body)
+			stored++
+			p.awaitStored(stored) // until then a reader may share the body that is arriving
 			r := p.get(path)
 			r.want(t, http.StatusOK, body)
 			r.wantHit(t, true)

@@ -12,7 +12,7 @@ import (
 // ErrEnded is returned by Next when the output ended before another line came.
 var ErrEnded = errors.New("proc: output ended")
 
-// maxLine bounds one line of output, in bytes.
+// maxLine is how much of one line of output is kept, in bytes.
 const maxLine = 1 << 20
 
 // Lines is one output of a child, kept whole, readable while it grows. Safe for concurrent use.
@@ -30,16 +30,32 @@ func (l *Lines) follow(r io.Reader) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s := bufio.NewScanner(r)
-		s.Buffer(make([]byte, 0, 64<<10), maxLine)
-		for s.Scan() {
-			l.add(s.Text())
+		for br := bufio.NewReader(r); ; {
+			line, err := readLine(br)
+			if err != nil {
+				break // the child's end, whatever the pipe calls it
+			}
+			l.add(line)
 		}
-		// A line that is too long ends the scan; the child must not block on a full pipe for it.
-		_, _ = io.Copy(io.Discard, r)
 		l.end()
 	}()
 	return done
+}
+
+// readLine reads one line without its end. Of a line that is too long it returns the beginning and drops the rest, so that what follows is
+// read all the same. The last line needs no end.
+func readLine(br *bufio.Reader) (string, error) {
+	var line []byte
+	for {
+		part, more, err := br.ReadLine()
+		line = append(line, part[:min(len(part), maxLine-len(line))]...)
+		if err != nil && len(line) == 0 {
+			return "", err
+		}
+		if err != nil || !more {
+			return string(line), nil // an error comes again
+		}
+	}
 }
 
 func (l *Lines) add(line string) {

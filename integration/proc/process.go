@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -24,7 +25,7 @@ type Options struct {
 	// Bin is the binary, Args its arguments.
 	Bin  string
 	Args []string
-	// Env is added to the environment of this process.
+	// Env is added to the environment of this process. A race-built child writes its reports to stderr unless Env has another GORACE.
 	Env []string
 	// Dir is the working directory, "" this process's own.
 	Dir string
@@ -49,7 +50,7 @@ type Process struct {
 // Start runs a child and returns when it has printed the addresses that o asks for.
 func Start(ctx context.Context, o Options) (*Process, error) {
 	p := &Process{cmd: exec.Command(o.Bin, o.Args...), exited: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), o.Env...)
+	p.cmd.Env = slices.Concat(os.Environ(), []string{"GORACE=log_path=stderr"}, o.Env)
 	p.cmd.Dir = o.Dir
 	if err := p.launch(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", o.Bin, err)

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // child is the variable that makes this test binary play a proxy.
@@ -28,6 +30,13 @@ func TestMain(m *testing.M) {
 		signal.Ignore(syscall.SIGTERM)
 		announce()
 		time.Sleep(time.Hour)
+	case "racy":
+		announce()
+		fmt.Fprintln(os.Stderr, strings.Repeat("a", 2*maxLine))
+		for _, name := range []string{"first", "second"} {
+			fmt.Fprintf(os.Stderr, "%s\nWARNING: DATA RACE\nWrite at %s\n%s\na line between\n", raceBorder, name, raceBorder)
+		}
+		fmt.Fprintf(os.Stderr, "%s\nWARNING: DATA RACE\nWrite at third, cut off", raceBorder)
 	case "broken":
 		fmt.Fprintln(os.Stderr, "no such origin")
 		os.Exit(3)
@@ -67,6 +76,42 @@ func TestAddressesAreReadFromTheOutput(t *testing.T) {
 	}
 	if !strings.HasSuffix(p.Stdout().String(), "goodbye") {
 		t.Errorf("output up to the end is lost: %q", p.Stdout())
+	}
+}
+
+// A report is found behind a line that is too long to keep, and when the child was killed in the middle of one.
+func TestReportsOfRaces(t *testing.T) {
+	p, err := startChild(t, "racy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-p.Exited()
+	want := []string{
+		"WARNING: DATA RACE\nWrite at first", "WARNING: DATA RACE\nWrite at second", "WARNING: DATA RACE\nWrite at third, cut off",
+	}
+	if diff := cmp.Diff(want, p.Races()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	quiet, err := startChild(t, "polite")
+	if err != nil {
+		t.Fatal(err)
+	}
+	quiet.Kill()
+	if got := quiet.Races(); len(got) != 0 {
+		t.Errorf("races %q of a child that wrote nothing", got)
+	}
+}
+
+// The race detector's reports go where they are looked for, wherever the environment sends those of this process.
+func TestReportsOfRacesGoToStderr(t *testing.T) {
+	t.Setenv("GORACE", "log_path=/nowhere")
+	p, err := Start(t.Context(), Options{Bin: "/bin/sh", Args: []string{"-c", `echo "$GORACE"`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-p.Exited()
+	if got := p.Stdout().String(); got != "log_path=stderr" {
+		t.Errorf("GORACE is %q", got)
 	}
 }
 

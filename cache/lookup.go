@@ -63,11 +63,22 @@ func (c *Cache) lookupLanguage(f *found, primary string, x *Index, h http.Header
 	}
 }
 
-// consider takes a record if it is the first or younger than the one at hand.
+// consider takes a record if it is the first or more recent than the one at hand: RFC 9111 §4.1.
 func (f *found) consider(rec *Record, life policy.Life, ok bool) {
-	if ok && (f.rec == nil || life.BornAt.After(f.life.BornAt)) {
+	if ok && (f.rec == nil || rec.moreRecent(f.rec)) {
 		f.rec, f.life = rec, life
 	}
+}
+
+// moreRecent compares two responses by their Date; of the same second the one of the later fill is more recent. Their lives do not tell: a soft purge makes
+// one of a short lifetime look younger.
+func (r *Record) moreRecent(than *Record) bool {
+	mine, errMine := http.ParseTime(r.Fields.Get("Date"))
+	its, errIts := http.ParseTime(than.Fields.Get("Date"))
+	if errMine == nil && errIts == nil && !mine.Equal(its) {
+		return mine.After(its)
+	}
+	return r.Token > than.Token
 }
 
 // get returns the record of a full key unless an invalidation took it.

@@ -163,7 +163,7 @@ func isToken(s string) bool {
 func answerOf(method string, w *httptest.ResponseRecorder) (answer, error) {
 	res := w.Result()
 	a := answer{status: res.StatusCode, header: res.Header.Clone(), body: w.Body.String(), trailer: res.Trailer}
-	if names := a.header["Trailer"]; len(names) > 0 {
+	if names := splitLists(a.header["Trailer"]); len(names) > 0 {
 		delete(a.header, "Trailer")
 		for name := range a.trailer {
 			if !slices.Contains(names, name) {
@@ -172,6 +172,16 @@ func answerOf(method string, w *httptest.ResponseRecorder) (answer, error) {
 		}
 	}
 	return a, a.check(method)
+}
+
+// splitLists are the members of list fields without quoted strings.
+func splitLists(lines []string) (members []string) {
+	for _, line := range lines {
+		for m := range strings.SplitSeq(line, ",") {
+			members = append(members, strings.TrimSpace(m))
+		}
+	}
+	return members
 }
 
 // fastGet asks c's hit path for a path of example.org, as a server does; ok is false where that leaves the request to the ordinary path.

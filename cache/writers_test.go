@@ -250,6 +250,30 @@ func softly(t *testing.T, r *rig, s *gatedStore, sel cache.Selector) {
 	s.hold(nil, nil)
 }
 
+// TestSoftPurgeKeepsTheNewestVariant: RFC 9111 §4.1. Of several stored responses that suit a request the most recent is used, after a soft purge too, which
+// makes a longer lifetime look like a greater age.
+func TestSoftPurgeKeepsTheNewestVariant(t *testing.T) {
+	for by, sel := range selectors {
+		t.Run(by, func(t *testing.T) {
+			bubble(t, nil, func(t *testing.T, r *rig) {
+				r.origin.set(after(0, func(int, *http.Request) *http.Response {
+					return response(200, "older", "Cache-Control: max-age=1, stale-while-revalidate=600", "Surrogate-Key: t1")
+				}))
+				wantBody(t, r.get("/p/a", "Accept-Language: de"), 200, "older")
+				r.origin.set(after(time.Second, func(int, *http.Request) *http.Response {
+					return response(200, "newer", "Cache-Control: max-age=300, stale-while-revalidate=600", "Vary: Accept-Language", "Surrogate-Key: t1")
+				}))
+				time.Sleep(5 * time.Second)
+				wantBody(t, r.get("/p/a", "Accept-Language: de"), 200, "older") // and is refreshed
+				time.Sleep(5 * time.Second)
+				wantBody(t, r.get("/p/a", "Accept-Language: de"), 200, "newer")
+				r.purge(sel, cache.PurgeOptions{Soft: true})
+				wantBody(t, r.get("/p/a", "Accept-Language: de"), 200, "newer")
+			})
+		})
+	}
+}
+
 // TestInvalidationReachesOrphanedVariants: variants whose index was evicted are reached by what invalidates their URL, and do not come back
 // with the next index.
 func TestInvalidationReachesOrphanedVariants(t *testing.T) {

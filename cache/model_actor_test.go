@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/swrproxy/swrproxy/cache"
@@ -34,7 +35,7 @@ func (a *actor) rest() {
 	switch n := a.rng.IntN(20); {
 	case n < 11:
 	case n < 17:
-		time.Sleep(grid(a.rng.IntN(4)))
+		time.Sleep(grid(a.m.profile.beat * a.rng.IntN(4)))
 	case n < 19:
 		time.Sleep(grid(a.rng.IntN(120)))
 	default:
@@ -63,8 +64,10 @@ func (a *actor) url() int {
 func (a *actor) step() {
 	p := &a.m.profile
 	switch n := a.rng.IntN(100); {
-	case n < 68:
+	case n < 60:
 		a.read()
+	case n < 68:
+		a.meet()
 	case n < 75:
 		a.unsafe()
 	case n < 84:
@@ -147,10 +150,10 @@ func (a *actor) read() {
 	if q.method == http.MethodHead {
 		defer a.m.truth.touched(a.m, "HEAD", q.url)()
 	}
-	if a.rng.IntN(3) == 0 && rate == 0 && a.hit(q) {
+	if a.rng.IntN(3) == 0 && rate == 0 && a.m.hit(q) {
 		return
 	}
-	a.serve(ctx, q, rate)
+	a.m.serve(ctx, q, rate)
 }
 
 // leaveLater makes the client go away at some time.
@@ -158,11 +161,7 @@ func (a *actor) leaveLater(cancel func()) {
 	time.AfterFunc(grid(a.rng.IntN(100)), cancel)
 }
 
-// hit asks the hit path, with a buffer that is used again right after the answer.
-func (a *actor) hit(q *request) bool {
-	return a.m.hit(q)
-}
-
+// hit asks the hit path, with a buffer that is used again right after the answer. False means that it left the request to the ordinary path.
 func (m *model) hit(q *request) bool {
 	r := &resources[q.url]
 	var buf []byte
@@ -197,10 +196,6 @@ func (m *model) hit(q *request) bool {
 }
 
 // serve asks the ordinary path; a client with a rate takes so many bytes a second.
-func (a *actor) serve(ctx context.Context, q *request, rate int) {
-	a.m.serve(ctx, q, rate)
-}
-
 func (m *model) serve(ctx context.Context, q *request, rate int) {
 	w := httptest.NewRecorder()
 	var out http.ResponseWriter = w
@@ -310,9 +305,112 @@ func pick(versions map[int]int, urls []int) map[int]int {
 	return out
 }
 
+// meet lets two writers and a purge meet at one URL: something is stored there and stale; one asks the origin about it for a while; meanwhile another
+// stores something, and there may be purges, a change of Vary or an eviction. Then come readers.
+func (a *actor) meet() {
+	m, u := a.m, a.rng.IntN(numURLs)
+	if resources[u].steady {
+		u = plainURL
+	}
+	fields := a.ask(u, http.MethodGet)
+	a.choose(fields)
+	wait := a.rng.IntN(60)
+	get := func(wait int, control string) {
+		a.get(u, fields.header, wait, control)
+	}
+	get(0, a.one("max-age=1", "max-age=1", "max-age=1, stale-while-revalidate=30"))
+	time.Sleep(grid(100 + a.rng.IntN(30)))
+	a.align()
+	var wg sync.WaitGroup
+	slow, other := a.fork(), a.fork()
+	wg.Go(func() { slow.slowly(u, fields.header, wait) })
+	wg.Go(func() { other.inBetween(u, wait) })
+	if a.rng.IntN(3) > 0 {
+		time.Sleep(grid(a.rng.IntN(wait + 1)))
+		if a.rng.IntN(2) == 0 {
+			a.raiseOf(u)
+		}
+		get(0, a.one("max-age=60", "max-age=600", "max-age=30, stale-while-revalidate=600"))
+		get(0, "max-age=60")
+	}
+	wg.Wait()
+	a.align()
+	get(0, "max-age=60")
+	q := a.ask(u, http.MethodGet)
+	maps.Copy(q.header, fields.header)
+	q.plain = true
+	m.hit(q)
+}
+
+func (a *actor) fork() *actor {
+	return &actor{m: a.m, rng: rand.New(rand.NewPCG(a.rng.Uint64(), 0))}
+}
+
+// get reads with these fields; if the origin is asked it answers like this.
+func (a *actor) get(u int, fields http.Header, wait int, control string) {
+	q := a.ask(u, http.MethodGet)
+	maps.Copy(q.header, fields)
+	q.header.Set("X-Wait", fmt.Sprint(wait))
+	q.header.Set("X-Control", control)
+	q.plain = true
+	a.m.note(u, "%v begins", q)
+	a.m.serve(context.Background(), q, 0)
+}
+
+// slowly asks the origin about a URL in one of the ways that may change what is stored.
+func (a *actor) slowly(u int, fields http.Header, wait int) {
+	q := a.ask(u, http.MethodGet)
+	maps.Copy(q.header, fields)
+	q.header.Set("X-Wait", fmt.Sprint(wait))
+	q.header.Set("X-Control", a.one("max-age=60", "max-age=60", "max-age=600", "max-age=0"))
+	switch a.rng.IntN(5) {
+	case 0, 1:
+		q.method = http.MethodHead
+		defer a.m.truth.touched(a.m, "HEAD", u)()
+	case 2:
+		q.method = http.MethodPost
+		q.header.Set("X-Keep", "yes")
+		defer a.m.truth.touched(a.m, q.method, u)()
+		a.m.note(u, "%v begins", q)
+		a.m.change(q, []int{u})
+		return
+	case 3:
+		q.header.Set("Cache-Control", "no-cache")
+	default:
+		q.header.Set("Authorization", "x")
+	}
+	a.m.note(u, "%v begins", q)
+	a.m.serve(context.Background(), q, 0)
+}
+
+// inBetween does what may go wrong beside a writer, often in the instant in which that ends.
+func (a *actor) inBetween(u, wait int) {
+	if a.rng.IntN(3) > 0 {
+		wait = a.rng.IntN(wait + 1)
+	}
+	time.Sleep(max(0, grid(wait-1)))
+	switch n := a.rng.IntN(12); {
+	case n < 3:
+	case n < 4 && a.m.profile.varies:
+		a.varyOf(u)
+	case n < 5 && a.m.profile.evicts:
+		a.evict()
+	case n < 8:
+		var wg sync.WaitGroup
+		for _, soft := range []bool{true, false} {
+			b := a.fork()
+			wg.Go(func() { b.purgeOf(u, cache.PurgeOptions{Soft: soft}) })
+		}
+		wg.Wait()
+	default:
+		a.purgeOf(u, cache.PurgeOptions{Soft: a.rng.IntN(2) == 0, NoWait: a.rng.IntN(3) == 0})
+	}
+}
+
 // raise makes a new version of a URL at the origin; nobody is told.
-func (a *actor) raise() {
-	u := a.url()
+func (a *actor) raise() { a.raiseOf(a.url()) }
+
+func (a *actor) raiseOf(u int) {
 	time.Sleep(half)
 	v := a.m.origin.raise([]int{u})
 	a.m.note(u, "origin: version %d", v[u])
@@ -324,6 +422,10 @@ func (a *actor) vary() {
 	if a.rng.IntN(2) == 0 {
 		u = a.url()
 	}
+	a.varyOf(u)
+}
+
+func (a *actor) varyOf(u int) {
 	spec := varySpecs[a.rng.IntN(len(varySpecs))]
 	time.Sleep(half)
 	a.m.origin.change(u, spec)
@@ -358,7 +460,7 @@ func drawSelector(rng *rand.Rand, u int) (sel cache.Selector, urls []int, byTags
 	default:
 		sel.URL, urls = r.url(), []int{u}
 	case 1:
-		byTags = []string{tags(u, rng.IntN(2))[rng.IntN(2)], "unused"}
+		byTags = append(tags(u, rng.IntN(2))[rng.IntN(2):], "w0", "unused")[:1+rng.IntN(3)]
 		sel.Tags, urls = byTags, allURLs
 	case 2:
 		sel.Prefix = "http://" + r.host + r.path[:3]
@@ -388,8 +490,11 @@ func urlsWith(f func(*resource) bool) (urls []int) {
 
 // purge raises the versions of what it reaches, and then purges.
 func (a *actor) purge() {
-	sel, urls, byTags := drawSelector(a.rng, a.url())
-	opt := cache.PurgeOptions{Soft: a.rng.IntN(5) < 2, DryRun: a.rng.IntN(12) == 0, NoWait: a.rng.IntN(3) == 0}
+	a.purgeOf(a.url(), cache.PurgeOptions{Soft: a.rng.IntN(5) < 2, DryRun: a.rng.IntN(12) == 0, NoWait: a.rng.IntN(3) == 0})
+}
+
+func (a *actor) purgeOf(u int, opt cache.PurgeOptions) {
+	sel, urls, byTags := drawSelector(a.rng, u)
 	b := ban{tags: byTags, soft: opt.Soft}
 	if !opt.DryRun {
 		time.Sleep(half)

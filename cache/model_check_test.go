@@ -45,9 +45,16 @@ func (f floor) raised(tag string, to int) floor {
 	return f
 }
 
+// softened is one soft invalidation that has been answered: what it reaches is fresh until then at most.
+type softened struct {
+	floor floor
+	at    time.Time
+}
+
 // floors are what invalidations that have been answered say of each URL: hard ones, and soft ones. Immutable.
 type floors struct {
 	hard, soft [numURLs]floor
+	softened   [numURLs][]softened
 }
 
 // ban is one invalidation: URLs of which versions below a number are over.
@@ -103,13 +110,22 @@ func (f *floors) add(b ban) {
 		list = &f.soft
 	}
 	for u, v := range b.versions {
-		if len(b.tags) == 0 {
-			list[u] = list[u].raised("", v)
-		}
-		for _, t := range b.tags {
-			list[u] = list[u].raised(t, v)
+		list[u] = list[u].with(b.tags, v)
+		if b.soft {
+			f.softened[u] = append(slices.Clip(f.softened[u]), softened{floor{}.with(b.tags, v), time.Now()})
 		}
 	}
+}
+
+// with returns the floor with one more invalidation, by tags if there are any.
+func (f floor) with(byTags []string, to int) floor {
+	if len(byTags) == 0 {
+		return f.raised("", to)
+	}
+	for _, t := range byTags {
+		f = f.raised(t, to)
+	}
+	return f
 }
 
 // touched notes the beginning of something; the caller calls over at its end.
@@ -339,9 +355,13 @@ func (m *model) checkStored(rec *cache.Record) {
 	switch {
 	case f.hard[c.url].takes(c.url, c.version):
 		m.fail(c.url, "version %d of %s, which was purged, is stored under %q, token %d", c.version, resources[c.url].path, rec.Key, rec.Token)
-	case f.soft[c.url].takes(c.url, c.version) && rec.Life.TTL(time.Now()) > 0:
-		m.fail(c.url, "version %d of %s, which was purged softly, is fresh in the store for %v", c.version, resources[c.url].path, rec.Life.TTL(time.Now()))
 	case rec.Partial == nil && rec.Body.Size() != int64(resources[c.url].size):
 		m.fail(c.url, "%d bytes of %s are stored", rec.Body.Size(), c.etag())
+	}
+	end := rec.Life.BornAt.Add(rec.Life.FreshFor)
+	for _, soft := range f.softened[c.url] {
+		if soft.floor.takes(c.url, c.version) && end.After(soft.at) {
+			m.fail(c.url, "version %d of %s, which was purged softly at %v, is fresh in the store until %v", c.version, resources[c.url].path, since(soft.at), since(end))
+		}
 	}
 }

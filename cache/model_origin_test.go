@@ -215,28 +215,32 @@ func (o *modelOrigin) calmDown(calm bool) {
 
 // plan is how an exchange goes, drawn when it begins.
 type plan struct {
-	wait    time.Duration // until the head
-	pause   time.Duration // in the middle of the body
-	control string
-	status  int
-	hang    bool // says nothing for many tenures
-	refuse  bool // no response
-	cut     bool // the body breaks off
-	plain   bool // no 304, no 206
-	noTag   bool // for HEAD: without a length
+	wait     time.Duration // until the head
+	pause    time.Duration // in the middle of the body
+	control  string
+	status   int
+	hang     bool // says nothing for many tenures
+	refuse   bool // no response
+	cut      bool // the body breaks off
+	plain    bool // no 304, no 206, a length
+	noLength bool // of the answer to a HEAD
 }
 
-func (o *modelOrigin) draw(u int, method string) plan {
-	rng := o.rng
-	p := plan{status: http.StatusOK, wait: quick, control: drawControl(rng), plain: rng.IntN(5) == 0, noTag: rng.IntN(2) == 0}
+func (o *modelOrigin) draw(u int, r *http.Request) plan {
+	rng, method := o.rng, r.Method
+	p := plan{status: http.StatusOK, wait: quick, control: drawControl(rng), plain: rng.IntN(5) == 0, noLength: rng.IntN(2) == 0}
 	if o.calm {
 		p.control = "max-age=60"
+		return p
+	}
+	if wait, err := strconv.Atoi(r.Header.Get("X-Wait")); err == nil { // the request says how
+		p.wait, p.control = max(quick, grid(wait)), r.Header.Get("X-Control")
 		return p
 	}
 	switch n := rng.IntN(20); {
 	case n < 6:
 	case n < 16:
-		p.wait = grid(1 + rng.IntN(100))
+		p.wait = grid(o.m.profile.beat * (1 + rng.IntN(100/o.m.profile.beat)))
 	case n < 19 || resources[u].steady:
 		p.wait = grid(100 + rng.IntN(100))
 	default:
@@ -245,7 +249,12 @@ func (o *modelOrigin) draw(u int, method string) plan {
 	if rng.IntN(6) == 0 {
 		p.pause = grid(1 + rng.IntN(200))
 	}
-	if resources[u].steady || method != http.MethodGet {
+	passed := r.Header.Get("Cache-Control") == "no-store" // nobody but the client limits what is passed on
+	if resources[u].steady || method != http.MethodGet || passed {
+		return p
+	}
+	if o.m.profile.concurrency > 0 && rng.IntN(8) == 0 {
+		p.hang = true
 		return p
 	}
 	switch rng.IntN(40) {
@@ -310,7 +319,7 @@ func (o *modelOrigin) begin(u int, r *http.Request) (*exchange, plan) {
 		s = snapshot{o.versions[u], o.vary[u]}
 		o.snapshots[r.Context()] = s
 	}
-	p := o.draw(u, r.Method)
+	p := o.draw(u, r)
 	if again {
 		p.wait = quick
 	}
@@ -382,6 +391,9 @@ func (o *modelOrigin) answer(x *exchange, p plan, r *http.Request) (*http.Respon
 		if err := sleep(r.Context(), 20*modelTenure); err != nil {
 			return nil, err
 		}
+		if !o.m.anyShut.Load() { // else a closed cache may have passed it on, without a limit
+			o.m.fail(x.url, "GET %d was waited for for 20 tenures: %v", x.id, r.Header)
+		}
 		return nil, errModelRefused
 	}
 	if err := sleep(r.Context(), p.wait); err != nil {
@@ -398,7 +410,7 @@ func (o *modelOrigin) answer(x *exchange, p plan, r *http.Request) (*http.Respon
 		o.setBody(resp, x, p, "down", r)
 		return resp, nil
 	case r.Method == http.MethodHead:
-		if p.noTag {
+		if p.noLength {
 			resp.ContentLength = -1
 		} else {
 			resp.Header.Set("Content-Length", strconv.Itoa(resources[x.url].size))
@@ -451,6 +463,8 @@ func (o *modelOrigin) setBody(resp *http.Response, x *exchange, p plan, body str
 		resp.ContentLength = -1
 		resp.Trailer = http.Header{"X-Sum": nil, "X-Late": nil}
 		b.trailer, b.sum = resp.Trailer, x.content.etag()
+	} else if x.url == overURL && !p.plain {
+		resp.ContentLength = -1 // how large it is shows late
 	} else if resp.StatusCode != http.StatusPartialContent {
 		resp.Header.Set("Content-Length", strconv.Itoa(len(body)))
 	}
@@ -542,7 +556,9 @@ func (o *modelOrigin) unsafe(u int, r *http.Request) (*http.Response, error) {
 	x := o.enterLocked(u, r, snapshot{made[u], o.vary[u]})
 	x.made = made
 	wait := quick + half
-	if o.rng.IntN(2) == 0 && !o.calm {
+	if n, err := strconv.Atoi(r.Header.Get("X-Wait")); err == nil {
+		wait += grid(n)
+	} else if o.rng.IntN(2) == 0 && !o.calm {
 		wait += grid(o.rng.IntN(200))
 	}
 	control, pause := "max-age=60", time.Duration(0)

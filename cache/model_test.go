@@ -25,8 +25,7 @@ const (
 	seedVar  = "SWRPROXY_MODEL_SEED"
 	stepsVar = "SWRPROXY_MODEL_STEPS"
 
-	// modelSteps is enough for about five seconds on each store under the race detector; modelSchedule is the size of one schedule.
-	modelSteps    = 2400
+	// modelSchedule is how many steps one schedule has.
 	modelSchedule = 150
 
 	modelTenure = 3 * time.Second
@@ -39,24 +38,31 @@ const (
 // grid is a time on the grid of the actors.
 func grid(n int) time.Duration { return time.Duration(n) * 10 * time.Millisecond }
 
-// TestModel runs random schedules of everything that writes to a store: readers by the ordinary path and by the hit path, fills, refreshes with 200 and 304,
-// HEAD updates, stored POSTs, unsafe methods, Vary that appears and changes, partial content, trailers, soft and hard purges of all six kinds, evictions, a store
-// that refuses, and restarts where there is a disk. The clock is that of a synctest bubble.
+// TestModel runs random schedules of everything that reads and writes a store, and checks each answer, and the store whenever all rest.
 //
-// Checked after every step: no read gets content older than the last answered hard purge of it; no newer record is lost to an older writer; soft purges only
-// ever move deadlines earlier; counts in answers are true; every answer is well-formed. At the end the log is empty, and nothing runs or waits.
+// Actors take steps on a few URLs of a scripted origin, whose content has a version per URL that each answer names: reads on the hit path and on the
+// ordinary one (GET, HEAD, ranges, conditions, only-if-cached, clients that leave or are slow), refreshes with 200 and 304, stored POSTs, unsafe methods with
+// Location and cache groups, purges of all six kinds, hard, soft, dry and without waiting, changes of Vary, evictions. The origin is slow, hangs, fails,
+// breaks off, sends trailers, partial content and what is too large to be stored. The store lists what it held when a walk began, refuses
+// records, is closed in the middle of all that and opened again, or, if it has a disk, left to a crash: the test goes on with a copy of
+// its directory. Origin and stores are in model_origin_test.go and model_store_test.go, the steps in model_actor_test.go.
 //
-// A failure prints its seed and the history of the URL. SWRPROXY_MODEL_SEED runs one seed alone, SWRPROXY_MODEL_STEPS sets how many steps each store gets.
+// A purge raises the versions of what it reaches before it begins. Checked are (model_check_test.go, model_quiet_test.go):
+//
+//   - no read gets a version that is older than an invalidation answered before the read began: hard ones, answers to unsafe methods; none is a
+//     fresh hit if it is older than a soft one, and its lifetime ends with the first of these
+//   - of one choice of request fields no hit is followed by one of an older version, and a fresh record is hit again, unless something that began
+//     after its own exchange may have taken it away
+//   - every answer is whole, of the right variant, and well-formed to a parser without tolerance
+//   - at rest no log entry, fill or waiting reader is left, the store's invariants hold, none of its records is older than an invalidation,
+//     counts of purges are those of the store, and soft purges move no deadline later
+//   - no fill begins after Close, none of a silent origin outlives its tenures, no string of an event changes, Refresh tells of no success that was none
+//
+// A schedule has a seed, which a failure names; seedVar repeats its choices, not how its goroutines meet: it may take some runs.
 func TestModel(t *testing.T) {
-	steps := modelSteps
-	if v := os.Getenv(stepsVar); v != "" {
-		var err error
-		if steps, err = strconv.Atoi(v); err != nil {
-			t.Fatalf("%s: %v", stepsVar, err)
-		}
-	}
 	for name, open := range modelStores {
 		t.Run(name, func(t *testing.T) {
+			steps := modelSteps(t, name)
 			if seed, err := strconv.ParseUint(os.Getenv(seedVar), 10, 64); err == nil {
 				runModel(t, name, open, seed)
 				return
@@ -73,11 +79,28 @@ func TestModel(t *testing.T) {
 	}
 }
 
+// modelSteps is how many steps are run on a store: as many as take about ten seconds under the race detector.
+func modelSteps(t *testing.T, store string) int {
+	t.Helper()
+	if v := os.Getenv(stepsVar); v != "" {
+		steps, err := strconv.Atoi(v)
+		if err != nil {
+			t.Fatalf("%s: %v", stepsVar, err)
+		}
+		return steps
+	}
+	if keepsRecords(store) {
+		return 1200
+	}
+	return 3000
+}
+
 // profile is what kind of schedule one is.
 type profile struct {
 	front       string // how the cache is used
 	shared      bool   // its keeper may have holders elsewhere
 	concurrency int    // fills at once for one origin, −1 for no bound
+	beat        int    // most waits are multiples of it, on the grid
 	budget      int64  // of memory
 	slow        bool   // walks take their time
 	refuses     bool   // the store refuses records now and then
@@ -95,10 +118,11 @@ func drawProfile(rng *rand.Rand) profile {
 		slow: rng.IntN(2) == 0, refuses: rng.IntN(5) == 0, evicts: rng.IntN(3) == 0, varies: rng.IntN(2) == 0, actors: 4 + rng.IntN(8),
 		hot: rng.Perm(numURLs)[:1+rng.IntN(2)],
 	}
+	p.beat = []int{1, 25}[rng.IntN(2)]
 	if rng.IntN(4) == 0 {
-		p.concurrency = 1 + rng.IntN(3)
+		p.concurrency, p.beat = 1+rng.IntN(3), 50 // so that fills get their place in the instant in which they renew their lease
 	}
-	if rng.IntN(5) == 0 {
+	if rng.IntN(8) == 0 {
 		p.budget = 48 << 10
 	}
 	p.ordered = p.front != "handler" && p.concurrency < 0 && p.budget > 1<<20
@@ -117,6 +141,7 @@ type model struct {
 	truth   truth
 	clock   atomic.Uint64
 	began   time.Time
+	anyShut atomic.Bool // a cache was closed
 	quiet   atomic.Bool // nothing but the checks goes on
 	failed  atomic.Bool
 	house   atomic.Pointer[house]
@@ -373,6 +398,7 @@ func (m *model) reopen(dir string) {
 // shutDown closes a cache.
 func (m *model) shutDown(h *house) {
 	h.shut.Store(true)
+	m.anyShut.Store(true)
 	m.noteAll(allURLs, "close")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()

@@ -1,7 +1,6 @@
 package disk
 
 import (
-	"cmp"
 	"encoding/binary"
 	"iter"
 	"slices"
@@ -49,11 +48,21 @@ var (
 // goneBit is that bit.
 const goneBit = uint64(1)
 
+// less tells whether a comes before b; the compiler puts it in place.
+func (n *naming) less(a, b pair) bool {
+	x, y := a.hash&n.mask.hash, b.hash&n.mask.hash
+	return x < y || x == y && a.at&n.mask.at < b.at&n.mask.at
+}
+
 func (n *naming) compare(a, b pair) int {
-	if a.hash&n.mask.hash != b.hash&n.mask.hash {
-		return cmp.Compare(a.hash&n.mask.hash, b.hash&n.mask.hash)
+	switch {
+	case n.less(a, b):
+		return -1
+	case n.less(b, a):
+		return 1
+	default:
+		return 0
 	}
-	return cmp.Compare(a.at&n.mask.at, b.at&n.mask.at)
 }
 
 // gone tells whether p says that there is no entry of its name.
@@ -90,14 +99,13 @@ func (g groups) lookup(p pair) (found pair, ok bool) {
 	_, group := g.seek(g.Cursor(), p)
 	lo, hi := 0, len(group)/pairSize
 	for lo < hi {
-		e := pairAt(group, (lo+hi)/2)
-		switch order := g.compare(e, p); {
-		case order == 0:
-			return e, true
-		case order < 0:
+		switch e := pairAt(group, (lo+hi)/2); {
+		case g.less(e, p):
 			lo = (lo+hi)/2 + 1
-		default:
+		case g.less(p, e):
 			hi = (lo + hi) / 2
+		default:
+			return e, true
 		}
 	}
 	return pair{}, false
@@ -113,7 +121,7 @@ type pairCursor struct {
 func (g groups) from(p pair) *pairCursor {
 	pc := &pairCursor{c: g.Cursor()}
 	_, pc.group = g.seek(pc.c, p)
-	for len(pc.group) >= pairSize && g.compare(pairAt(pc.group, 0), p) < 0 {
+	for len(pc.group) >= pairSize && g.less(pairAt(pc.group, 0), p) {
 		pc.group = pc.group[pairSize:]
 	}
 	return pc
@@ -140,8 +148,8 @@ func (n *naming) present(newer, older source) iter.Seq[pair] {
 		b, moreB := older()
 		for moreA || moreB {
 			e := b
-			takeA := moreA && (!moreB || n.compare(a, b) <= 0)
-			takeB := moreB && (!moreA || n.compare(b, a) <= 0)
+			takeA := moreA && (!moreB || !n.less(b, a))
+			takeB := moreB && (!moreA || !n.less(a, b))
 			if takeB {
 				b, moreB = older()
 			}
@@ -166,7 +174,7 @@ func (t *txn) change(g groups, changes []pair, keepGone bool) (grown int, err er
 			last, group = g.lastOf(k), v
 		}
 		n := 1
-		for n < len(changes) && g.compare(changes[n], last) <= 0 {
+		for n < len(changes) && !g.less(last, changes[n]) {
 			n++
 		}
 		t.buf = g.merge(t.buf[:0], group, changes[:n], keepGone)
@@ -193,10 +201,10 @@ func (n *naming) lastOf(key []byte) pair {
 // merge appends the entries of group to dst, with changes in the place of those of the same name.
 func (n *naming) merge(dst, group []byte, changes []pair, keepGone bool) []byte {
 	for _, ch := range changes {
-		for len(group) >= pairSize && n.compare(pairAt(group, 0), ch) < 0 {
+		for len(group) >= pairSize && n.less(pairAt(group, 0), ch) {
 			dst, group = append(dst, group[:pairSize]...), group[pairSize:]
 		}
-		if len(group) >= pairSize && n.compare(pairAt(group, 0), ch) == 0 {
+		if len(group) >= pairSize && !n.less(ch, pairAt(group, 0)) {
 			group = group[pairSize:]
 		}
 		if keepGone || !n.gone(ch) {

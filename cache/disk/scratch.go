@@ -1,7 +1,5 @@
 package disk
 
-import "github.com/swrproxy/swrproxy/cache"
-
 const (
 	// scratchBlock is the size of a block: dozens of values and chunks.
 	scratchBlock = 64 << 10
@@ -14,7 +12,6 @@ type scratch struct {
 	buf      []byte              // a value while it is made
 	moved    map[uint64]location // where records are now; not in the index yet
 	listings []listing           // what has changed of the terms
-	record   cache.Record        // one that is looked at, which points into its value
 	blocks   [][]byte            // what bbolt keeps until the commit: full ones, the one in use, and free ones
 	used     int                 // how many of blocks are full
 }

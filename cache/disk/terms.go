@@ -124,10 +124,10 @@ func mergeRuns(older, newer []pair) []pair {
 	}
 	out := make([]pair, 0, len(older)+len(newer))
 	for len(older) > 0 && len(newer) > 0 {
-		switch order := byBoth.compare(older[0], newer[0]); {
-		case order < 0:
+		switch {
+		case byBoth.less(older[0], newer[0]):
 			out, older = append(out, older[0]), older[1:]
-		case order > 0:
+		case byBoth.less(newer[0], older[0]):
 			out, newer = append(out, newer[0]), newer[1:]
 		default:
 			older = older[1:]
@@ -165,11 +165,11 @@ func (t *txn) unlist(h uint64, v []byte) {
 
 // termsAt are the hashes of the terms of the record whose value is v; nil if it is damaged.
 func (t *txn) termsAt(v []byte) []uint64 {
-	defer func() { t.record = cache.Record{} }()
-	if _, err := decodeShared(&t.record, v); err != nil {
+	var r cache.Record
+	if _, err := decodeNames(&r, v); err != nil {
 		return nil
 	}
-	return termsOf(t.st.seed, &t.record)
+	return termsOf(t.st.seed, &r)
 }
 
 // changes are what is left of listings in the end, in the order of their names. What was there before, went and came again has not changed:

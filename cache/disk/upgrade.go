@@ -116,7 +116,7 @@ func (u *upgrade) gather(tx *bbolt.Tx, from pair) (more bool, err error) {
 	last := lastPair // that this pass takes
 	add := func(_, v []byte) error {
 		var r cache.Record
-		head, err := decodeShared(&r, v)
+		head, err := decodeNames(&r, v)
 		if err != nil {
 			return nil
 		}

@@ -180,21 +180,27 @@ func decodeValue(v []byte) (*cache.Record, header, error) {
 	if err != nil {
 		return nil, h, err
 	}
-	r := new(cache.Record)
 	// One copy serves all strings: a record's parts live and die together.
-	if err := decodePayload(r, h, string(v[offPayload:])); err != nil {
-		return nil, h, err
+	d := decoder{rest: string(v[offPayload:])}
+	r := d.record()
+	r.Token = h.token
+	if d.bad || d.rest != "" {
+		return nil, h, fmt.Errorf("%w: payload", errDamaged)
 	}
 	return r, h, nil
 }
 
-// decodeShared is decodeValue into r, which points into v: it is for within the transaction.
-func decodeShared(r *cache.Record, v []byte) (header, error) {
+// decodeNames checks v and decodes what the record's terms are made of into r, which points into v: it is for within the transaction.
+func decodeNames(r *cache.Record, v []byte) (header, error) {
 	h, err := checkValue(v)
 	if err != nil {
 		return h, err
 	}
-	return h, decodePayload(r, h, unsafe.String(&v[offPayload], len(v)-offPayload))
+	d := decoder{rest: unsafe.String(&v[offPayload], len(v)-offPayload)}
+	if d.names(r); d.bad {
+		return h, fmt.Errorf("%w: payload", errDamaged)
+	}
+	return h, nil
 }
 
 // checkValue reads the part at fixed places and checks the sum of all.
@@ -206,26 +212,15 @@ func checkValue(v []byte) (header, error) {
 	return h, err
 }
 
-func decodePayload(r *cache.Record, h header, payload string) error {
-	d := decoder{rest: payload}
-	d.record(r)
-	r.Token = h.token
-	if d.bad || d.rest != "" {
-		return fmt.Errorf("%w: payload", errDamaged)
-	}
-	return nil
-}
-
 // decoder reads a payload. After the first malformed item all that follow are zero and bad is set. Not safe for concurrent use.
 type decoder struct {
 	rest string
 	bad  bool
 }
 
-// record decodes into r, which is empty.
-func (d *decoder) record(r *cache.Record) {
+func (d *decoder) record() *cache.Record {
 	bits := d.byte()
-	r.Key = d.string()
+	r := &cache.Record{Key: d.string()}
 	r.Primary = r.Key
 	if bits&hasPrimary != 0 {
 		r.Primary = d.string()
@@ -244,6 +239,24 @@ func (d *decoder) record(r *cache.Record) {
 	if bits&hasIndex != 0 {
 		r.Index = d.index()
 	}
+	return r
+}
+
+// names is record as far as keys and tags go.
+func (d *decoder) names(r *cache.Record) {
+	bits := d.byte()
+	r.Key = d.string()
+	if r.Primary = r.Key; bits&hasPrimary != 0 {
+		r.Primary = d.string()
+	}
+	d.time()
+	d.int(math.MaxInt32)
+	d.life()
+	d.string() // fields
+	if bits&hasTrailer != 0 {
+		d.string()
+	}
+	r.Tags = d.strings()
 }
 
 func (d *decoder) life() policy.Life {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -128,6 +129,10 @@ func FuzzValue(f *testing.F) {
 			}
 			return
 		}
+		var names cache.Record
+		if _, err := decodeNames(&names, v); err != nil || names.Key != r.Key || names.Primary != r.Primary || !slices.Equal(names.Tags, r.Tags) {
+			t.Errorf("names %q of %q, %q, %v", names.Tags, names.Key, names.Primary, err)
+		}
 		again := appendValue(nil, r, head.body, head.hash)
 		r2, head2, err := decodeValue(again)
 		if err != nil || head2 != head || diffRecords(r, r2) != "" {
@@ -143,13 +148,12 @@ func FuzzPayload(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, p []byte) {
 		d := decoder{rest: string(p)}
-		r, r2 := new(cache.Record), new(cache.Record)
-		d.record(r)
+		r := d.record()
 		if d.bad || d.rest != "" {
 			return
 		}
 		d2 := decoder{rest: string(appendPayload(nil, r))}
-		if d2.record(r2); d2.bad || diffRecords(r, r2) != "" {
+		if r2 := d2.record(); d2.bad || diffRecords(r, r2) != "" {
 			t.Errorf("not stable:\n%s", diffRecords(r, r2))
 		}
 	})

@@ -320,7 +320,7 @@ var purgeRows = []purgeRow{
 	{title: "that beside the p99 before", figure: "soft-during-p99", over: "soft-before-p99", unit: times},
 	{title: "live heap of a record without tags, of 1,000,000", figure: "heap-none", unit: bytesEach},
 	{title: "live heap of a record with a tag, of 1,000,000", figure: "heap-tag", unit: bytesEach},
-	{title: "of it for the index", figure: "index", unit: bytesEach, most: both(64)},
+	{title: "of it for the tag and the index", figure: "index", unit: bytesEach, most: both(64)},
 	{title: "resident memory of a record of 1 KiB, of 100,000", figure: "resident", unit: bytesEach, most: map[string]float64{inMemory: 1857}},
 }
 
@@ -345,7 +345,7 @@ cache, from an origin in the process; they have one tag each, which 100 of them 
 is durable there. Purges of one URL or tag are taken one after the other while nothing else goes on. Hits beside purges are those of the servers' hit path, on a
 thread and a core of their own, for other keys at fixed times: a hit counts from when it was due. The purges, and all else that the process does, have the other
 core. Reads beside the soft purge take the ordinary path, at random among what is purged; the origin takes 300 ms for each refresh. The wait for a purge ends after 5 s.
-The index is what a record with a tag takes in addition, less the tag itself in the record. Resident memory is all that the proxy has at rest,
+What a tag takes is in the index and, some twenty bytes, in the record. Resident memory is all that the proxy has at rest,
 with ` + "`memory.max: 512MiB`" + `.
 `
 
@@ -354,7 +354,7 @@ func (r *purgeResults) derive() {
 	for _, figures := range r.Stores {
 		figures["index"] = nil
 		for i := range min(len(figures["heap-tag"]), len(figures["heap-none"])) {
-			figures["index"] = append(figures["index"], figures["heap-tag"][i]-figures["heap-none"][i]-tagInRecord)
+			figures["index"] = append(figures["index"], figures["heap-tag"][i]-figures["heap-none"][i])
 		}
 	}
 }

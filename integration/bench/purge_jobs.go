@@ -154,9 +154,6 @@ func (w *workshop) soft(ctx context.Context) error {
 	return err
 }
 
-// tagInRecord is what a tag takes in its record: a string in the list, and its bytes.
-const tagInRecord = 16 + 5
-
 // index tells the live heap for each of a million small records, which say the same in either case, but with tags or without.
 func (w *workshop) index(ctx context.Context, tags bool) error {
 	before := liveHeap()

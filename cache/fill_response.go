@@ -2,9 +2,7 @@ package cache
 
 import (
 	"io"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -65,7 +63,7 @@ func (fl *flight) received(ev *FillEvent, resp *http.Response) fill.Outcome {
 	}
 	policy.EnsureDate(resp.Header, now)
 	h := head{
-		status: resp.StatusCode, header: resp.Header, trailer: slices.Sorted(maps.Keys(resp.Trailer)), length: resp.ContentLength, at: now,
+		status: resp.StatusCode, header: resp.Header, trailer: trailerNames(resp.Trailer), length: resp.ContentLength, at: now,
 		admission: policy.Admit(&fl.rule.settings, &fl.preq, resp.StatusCode, resp.Header, fl.sentAt, now),
 	}
 	h.vary, h.varyStar = policy.VaryOf(resp.Header)

@@ -36,8 +36,11 @@ func (rd *read) answer(rec *Record, result Result, why policy.Reason) {
 		return
 	}
 	h["Content-Length"] = []string{strconv.FormatInt(rec.Body.Size(), 10)}
-	trailer := rec.Trailer.Header()
-	rd.announceTrailer(slices.Sorted(maps.Keys(trailer)))
+	var trailer http.Header
+	if rec.Trailer.Block() != "" {
+		trailer = rec.Trailer.Header()
+		rd.announceTrailer(trailerNames(trailer))
+	}
 	rd.writeHeader(rec.Status)
 	rd.sendBody(rec, 0, rec.Body.Size())
 	rd.sendTrailer(trailer)
@@ -112,6 +115,14 @@ func clearRepresentation(h http.Header) {
 	for _, name := range []string{"Content-Type", "Content-Encoding", "Content-Language", "Content-Location", "Content-Range", "Content-Length"} {
 		delete(h, name)
 	}
+}
+
+// trailerNames are the names of trailer fields, sorted; nil for none.
+func trailerNames(trailer http.Header) []string {
+	if len(trailer) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(trailer))
 }
 
 // announceTrailer names the trailer fields that sendTrailer will send.

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -42,7 +43,8 @@ func smallFileSystem(t *testing.T, mount string) {
 			t.Errorf("put: %v", got)
 		}
 		if r, ok := s.Get(fmt.Sprint("key/", i/2)); ok {
-			if err := cachetest.Verify(r.Key, r); err != nil {
+			// A body may be evicted before it is opened, and is a miss then; had its record still been there it would count as damaged.
+			if err := cachetest.Verify(r.Key, r); err != nil && !errors.Is(err, os.ErrNotExist) {
 				t.Error(err)
 			}
 			hits++

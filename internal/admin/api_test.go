@@ -100,6 +100,7 @@ func TestPurgeThatIsNotWaitedFor(t *testing.T) {
 		"counted":     {`{"host":"h"}`, false, nil, false, 200, `"records":3`, "pending"},
 		"waited for":  {`{"host":"h","wait":true}`, false, nil, false, 200, `"records":3`, "pending"},
 		"in force":    {`{"host":"h","wait":false}`, true, nil, true, 202, `"pending":true`, "tiers"},
+		"very long":   {`{"host":"h"}`, false, context.DeadlineExceeded, false, 202, `"pending":true`, "tiers"},
 		"by index":    {`{"tags":["a"],"wait":false}`, false, nil, true, 200, `"records":3`, "pending"},
 		"no room yet": {`{"host":"h"}`, false, cache.ErrPurgeBacklog, false, 503, "nothing was purged", "result"},
 	} {

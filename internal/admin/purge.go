@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/swrproxy/swrproxy/cache"
 )
@@ -23,6 +24,10 @@ type PurgeAnswer struct {
 	Refreshing int `json:"refreshing,omitempty"`
 	Skipped    int `json:"skipped,omitempty"`
 }
+
+// purgeWait is how long an answer waits for its purge: many times what a walk over a large store takes. One that is in force by then goes on, one that has found
+// no room among those that wait is given up.
+const purgeWait = 5 * time.Minute
 
 // purgeFailure is the answer of a purge that holds only until the process ends.
 type purgeFailure struct {
@@ -47,7 +52,16 @@ func (a *api) purge(w http.ResponseWriter, r *http.Request) {
 		opt.Reached = urls.add
 	}
 	// Whoever asked for a purge wants all of it, though it takes longer than the connection lasts.
-	res, err := a.cache.Purge(context.WithoutCancel(r.Context()), sel, opt)
+	ctx := context.WithoutCancel(r.Context())
+	if opt.Reached == nil { // else what it has told of is needed here
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, purgeWait)
+		defer cancel()
+	}
+	res, err := a.cache.Purge(ctx, sel, opt)
+	if errors.Is(err, context.DeadlineExceeded) {
+		res, err = cache.PurgeResult{Pending: true}, nil // it goes on
+	}
 	ans := PurgeAnswer{Records: res.Records, Pending: res.Pending, Tiers: res.Tiers, Keys: res.Keys, Soft: p.Soft, DryRun: p.DryRun}
 	ans.Refreshing = a.refiller.enqueue(urls.list)
 	ans.Skipped = len(urls.list) - ans.Refreshing + urls.beyond

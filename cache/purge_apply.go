@@ -24,7 +24,8 @@ type purge struct {
 
 	res    PurgeResult
 	err    error
-	synced int // how many of the records are gone for good
+	synced int  // how many of the records are gone for good
+	begun  bool // counted in writer.unsynced
 	// seen are hashes of the keys that were counted; nil if a record can be found only once.
 	seen map[uint64]struct{}
 
@@ -194,6 +195,7 @@ func (w *writer) applyAll(purges []*purge, rec *Record) {
 	var there bool
 	var tiers []string
 	if change {
+		w.begin(mine)
 		there, tiers = w.apply(rec)
 	} else {
 		there, tiers = !w.taken(rec), w.tiersOf(rec.Key)
@@ -203,6 +205,16 @@ func (w *writer) applyAll(purges []*purge, rec *Record) {
 	}
 	for _, p := range mine {
 		p.count(rec, tiers)
+	}
+}
+
+// begin counts the purges that are going to change what is stored, until they are durable: who finds nothing because of that waits as well.
+func (w *writer) begin(purges []*purge) {
+	for _, p := range purges {
+		if !p.begun && !p.opt.DryRun {
+			p.begun = true
+			w.unsynced.Add(1)
+		}
 	}
 }
 
@@ -231,8 +243,11 @@ func (p *purge) count(rec *Record, tiers []string) {
 
 // finish makes a purge durable that was applied to the store, and reports it.
 func (c *Cache) finish(p *purge) {
-	if p.err == nil && !p.opt.DryRun && !(p.unsafe && p.res.Records == p.synced) {
+	if p.err == nil && !p.opt.DryRun && c.mustSync(p) {
 		p.err = c.sync(p)
+	}
+	if p.begun {
+		c.w.unsynced.Add(-1)
 	}
 	if !p.opt.DryRun {
 		p.event.Records, p.event.Counted, p.event.Took = p.res.Records, p.err == nil, time.Since(p.began)
@@ -242,6 +257,16 @@ func (c *Cache) finish(p *purge) {
 	if p.saved && p.err == nil {
 		c.w.journal.DropInvalidation(p.seq)
 	}
+}
+
+// mustSync tells whether a purge may not be over before the store is durable. One of an unsafe request need not wait if all that it found is gone for good, and if no
+// other purge took something before its eyes that is not.
+func (c *Cache) mustSync(p *purge) bool {
+	others := c.w.unsynced.Load()
+	if p.begun {
+		others--
+	}
+	return !p.unsafe || p.res.Records > p.synced || others > 0
 }
 
 // save keeps a purge that waits for a walk in the store's journal, so that a crash before the walk's end brings nothing back.

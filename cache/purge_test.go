@@ -267,6 +267,33 @@ func TestUnsafeMethodInvalidatesDurably(t *testing.T) {
 	}
 }
 
+// TestUnsafeMethodsShareWhatTheyWaitFor: of two unsafe requests for one URL, that which finds nothing any more is answered no earlier than what the other one has
+// removed is gone for good.
+func TestUnsafeMethodsShareWhatTheyWaitFor(t *testing.T) {
+	var s *writeBehind
+	change := func(cfg *cache.Config) {
+		s = &writeBehind{Store: cfg.Store.(*memory.Store), hang: true}
+		cfg.Store = s
+	}
+	bubble(t, change, func(t *testing.T, r *rig) {
+		r.origin.set(after(0, numbered("Cache-Control: max-age=600")))
+		r.get("/a")
+		go r.do(context.Background(), "POST", "/a")
+		time.Sleep(time.Millisecond)
+		start := time.Now()
+		r.do(context.Background(), "POST", "/a")
+		if took := time.Since(start); took < time.Second/2 {
+			t.Errorf("the second was answered after %v, before the disk had anything", took)
+		}
+		time.Sleep(2 * time.Second)
+		start = time.Now()
+		r.do(context.Background(), "POST", "/a")
+		if took := time.Since(start); took != 0 {
+			t.Errorf("a later one, which found nothing, was answered after %v", took)
+		}
+	})
+}
+
 func TestBadSelectors(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, r *rig) {
 		for _, sel := range []cache.Selector{{}, {All: true, Host: "x"}, {URL: "/relative"}, {URL: "http://h/%zz"}} {

@@ -27,8 +27,9 @@ type writer struct {
 	variants int // how many of one key are kept
 	noted    func(*Note)
 
-	log     invalidations
-	tickets tickets
+	log      invalidations
+	tickets  tickets
+	unsynced atomic.Int64 // purges that have changed what is stored, and are not durable yet
 
 	// locks order the changes of one primary key. Never held across I/O on a client's or an origin's connection.
 	locks [commitStripes]sync.Mutex
